@@ -123,6 +123,65 @@ func TestRateLimit_CountsBytes(t *testing.T) {
 	}
 }
 
+// A cancel of any transport passes, however much its caller has sent before. What comes beside it is refused.
+func TestRateLimit_PassesCancels(t *testing.T) {
+	s := bounded(t, baton.Adjust(slowly(), func(c *rates.Config) { c.User.Burst = 2 })) // a socket, and what is too much
+	spend := func(t *testing.T, key string) {
+		t.Helper()
+		body := fmt.Sprintf(`{"agent":"echo","content":%q}`, strings.Repeat("x", 7<<20))
+		if res := send(t, "POST", s.URL()+"/api/v1/agent/runs", body, "Authorization", key); res.StatusCode != http.StatusAccepted {
+			t.Fatalf("%s: %.300s", res.Status, answer(t, res))
+		}
+	}
+	tool := func(name string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":%q,"arguments":{"run_id":"main"}}}`, name, name)
+	}
+	post := func(path, body string, refuses int) func(t *testing.T, key string) {
+		return func(t *testing.T, key string) {
+			t.Helper()
+			spend(t, key)
+			res := send(t, "POST", s.URL()+path, body, "Authorization", key, "Accept", "application/json, text/event-stream")
+			text := answer(t, res)
+			if res.StatusCode != http.StatusOK || strings.Count(text, "requests a second") != refuses {
+				t.Errorf("%s: %s", res.Status, text)
+			}
+		}
+	}
+	for name, cancel := range map[string]func(t *testing.T, key string){
+		"REST":            post("/api/projects/p1/agent-runs/main/cancel", "{}", 0),
+		"CopilotKit":      post("/api/copilotkit/agent/scripted/stop/main", "", 0),
+		"CopilotKit-root": post("/api/copilotkit", `{"method":"agent/stop","params":{"agentId":"scripted","threadId":"main"}}`, 0),
+		"MCP":             post("/mcp", tool("cancel_agent_run"), 0),
+		"MCP-batch":       post("/mcp", "["+tool("get_agent_run_events")+","+tool("cancel_agent_run")+"]", 1),
+		"WebSocket": func(t *testing.T, key string) {
+			socket, _ := dial(t, s.URL()+"/api/v1/ws", http.Header{"Authorization": {key}})
+			spend(t, key)
+			_ = socket.WriteMessage(websocket.TextMessage, []byte(`{"op":"unsubscribe","threadId":"none"}`))
+			hear(t, socket, `"rate_limited"`)
+			_ = socket.WriteMessage(websocket.TextMessage, []byte(`{"op":"cancel","ref":"c","runId":"main"}`))
+			hear(t, socket, `"ref":"c"`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key, _ := newKey(t, s, name, time.Time{}, "p1")
+			who := runtime.MustCaller("p1", name, runtime.RoleUser)
+			if _, err := s.Runtime().StartRun(t.Context(), who, runtime.StartRequest{
+				Agent: "scripted", ThreadID: "main", RunID: "main", Messages: []agui.Message{{Role: agui.RoleUser, Content: slowScript(time.Minute)}},
+			}); err != nil {
+				t.Fatal(err)
+			}
+			cancel(t, key)
+			if run, err := s.Runtime().Run(t.Context(), who, "main"); err != nil || run.Status != runtime.Cancelled {
+				t.Errorf("the run is %s: %v", run.Status, err)
+			}
+			refusedFor(t, send(t, "GET", s.URL()+"/api/v1/agents", "", "Authorization", key), "rate_limited", "")
+			for _, body := range []string{`{"method":"info"}`, `{"method":"agent/stop"}` + strings.Repeat(" ", 8<<10)} { // no cancel, and too large for one
+				refusedFor(t, send(t, "POST", s.URL()+"/api/copilotkit", body, "Authorization", key), "rate_limited", "")
+			}
+		})
+	}
+}
+
 // The server refuses a request after its head, before its body.
 func TestRateLimit_RefusesBeforeBody(t *testing.T) {
 	s := bounded(t, slowly())

@@ -8,7 +8,7 @@ import (
 )
 
 // Cancel ends a run for good. When it returns, the terminal event is stored and no event of the run will follow it,
-// even if its workers continue. Cancelling a cancelled run is no error.
+// even if its workers continue. Cancelling a cancelled run is no error. It returns the run without its input and definition.
 func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, error) {
 	if err := rt.writes(); err != nil {
 		return Run{}, err
@@ -21,14 +21,16 @@ func (rt *Runtime) cancel(ctx context.Context, c Caller, name string) (Run, erro
 	if err != nil {
 		return Run{}, err
 	}
+	switch { // cancels are not rate limited, so those without effect must cost no more than this read
+	case run.Status == Cancelled:
+		return run, nil
+	case run.Status.Final():
+		return Run{}, decide.NotCancellable(run.Status)
+	}
 	if err := rt.work.Cancel(&run.RunHead, 0, rt.by(c, "cancel")); err != nil {
 		return Run{}, unavailable(err)
 	}
-	ended, err := rt.keyed.run(context.WithoutCancel(ctx), run.granted)
-	if err != nil {
-		return Run{}, unavailable(data.Gone(err, ErrRunNotFound))
-	}
-	return grantedRun(ended), nil
+	return rt.owned(context.WithoutCancel(ctx), c, name)
 }
 
 // CancelTurn is Cancel for a run that is still in the turn that s began. It refuses if the run has since begun to

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 func code(err error) string {
@@ -42,6 +44,46 @@ func TestThreadRunsOneAtATime(t *testing.T) {
 	gate <- struct{}{}
 	b.wait(second.RunID, runtime.Completed)
 	checkLog(t, b.log("main"))
+}
+
+// askedRuns is a store that counts the runs that commits are asked about.
+type askedRuns struct {
+	runtime.Store
+	asks atomic.Int64
+}
+
+func (a *askedRuns) Commit(ctx context.Context, n int64, b *data.Batch) error {
+	for _, ask := range b.Asks {
+		a.asks.Add(int64(len(ask.Runs)))
+	}
+	return a.Store.Commit(ctx, n, b)
+}
+
+// A cancel of a run that is over does not reach the commit queue, as no limit holds it back.
+func TestCancel_OfAnEndedRunCommitsNothing(t *testing.T) {
+	gate := make(chan struct{}, 1)
+	b := open(t, runtime.Config{}, gated(gate))
+	gate <- struct{}{}
+	done := b.start("done", "gated", "1")
+	b.wait(done.RunID, runtime.Completed)
+	cancelled := b.start("main", "gated", "2")
+	if _, err := b.Cancel(t.Context(), local, cancelled.RunID); err != nil {
+		t.Fatal(err)
+	}
+	a := &askedRuns{Store: b.store}
+	b.injectStore(a)
+	if again, err := b.Cancel(t.Context(), local, cancelled.RunID); err != nil || again.Status != runtime.Cancelled {
+		t.Errorf("again: %s, %v", again.Status, err)
+	}
+	if _, err := b.Cancel(t.Context(), local, done.RunID); code(err) != "invalid_state" {
+		t.Errorf("a completed run: %v", err)
+	}
+	if _, err := b.Cancel(t.Context(), local, "unknown"); code(err) != "not_found" {
+		t.Errorf("an unknown run: %v", err)
+	}
+	if n := a.asks.Load(); n != 0 {
+		t.Errorf("commits were asked about %d runs", n)
+	}
 }
 
 func TestCancelOfAQueuedRunWritesNothing(t *testing.T) {

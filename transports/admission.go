@@ -17,6 +17,8 @@ import (
 // A request counts against its caller's limits after authentication and before its body is read, for the project in its path or
 // query, or else the first project of its credential. A repeat with an Idempotency-Key counts like any other request.
 //
+// A cancel counts, too, but is never refused: it ends work. Cancels without effect read one row and write nothing.
+//
 // The request reserves the place of a stream until it is answered; then the stream itself holds a place. Between the two the
 // place is free for a moment, so simultaneous requests may open a few streams more than the limit.
 
@@ -24,6 +26,7 @@ import (
 type admission struct {
 	who     runtime.Caller
 	release func() // frees the place of a stream; nil when none is reserved
+	limited error  // refuses all but cancels, as the caller is over its rate; nil below it
 }
 
 type admissionKey struct{}
@@ -33,14 +36,31 @@ func admissionOf(c *fiber.Ctx) *admission {
 	return a
 }
 
-// admit counts a request, or refuses it.
-func (s *Server) admit(c *fiber.Ctx, who runtime.Caller) (*admission, error) {
-	if err := s.cfg.Streams.Rates.Take(who); err != nil {
-		return nil, err
-	}
-	a := &admission{who: who}
+// OverRate reports whether c was admitted for a cancel alone.
+func OverRate(c *fiber.Ctx) bool {
+	a := admissionOf(c)
+	return a != nil && a.limited != nil
+}
+
+// admit counts a request.
+func (s *Server) admit(c *fiber.Ctx, who runtime.Caller) *admission {
+	a := &admission{who: who, limited: s.cfg.Streams.Rates.Take(who)}
 	c.Locals(admissionKey{}, a)
-	return a, nil
+	return a
+}
+
+// maxCancel is the limit for the body of a request over its caller's rate.
+const maxCancel = 4 << 10
+
+// receive reads the body of an admitted request for r. Over the caller's rate it fails, unless the body asks for a cancel.
+func (s *Server) receive(c *fiber.Ctx, r *Route, let *admission) error {
+	if let.limited == nil {
+		return s.body(c, r, s.limit(r))
+	}
+	if s.body(c, r, maxCancel) != nil || !r.Cancels(c.Request().Body()) {
+		return let.limited
+	}
+	return nil
 }
 
 // owner returns the owner of the bytes that a request holds.
@@ -62,8 +82,8 @@ func (a *admission) done() {
 // unknown counts requests for unknown paths.
 func (s *Server) unknown(c *fiber.Ctx) error {
 	if who, err := auth.ForProject(c, ""); err == nil {
-		if err := s.cfg.Streams.Rates.Take(who); err != nil {
-			return err
+		if let := s.admit(c, who); let.limited != nil {
+			return let.limited
 		}
 	}
 	return c.Next()

@@ -156,28 +156,28 @@ func watchState(c net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// body reads the body of a request for r, unless the route does itself.
-func (s *Server) body(c *fiber.Ctx, r *Route) error {
+// body reads the body of a request for r, of up to limit bytes, unless the route does itself.
+func (s *Server) body(c *fiber.Ctx, r *Route, limit int) error {
 	in, _ := c.Context().UserValue(incomingKey{}).(*incoming)
 	switch {
 	case r.Raw > 0:
 		return nil
 	case in != nil:
-		return s.read(c, in, r)
+		return s.read(c, in, r, limit)
 	case c.Request().IsBodyStream(): // of a program's fiber server that streams
-		return s.readFrom(c, c.Request().BodyStream(), c.Request().Header.ContentLength(), r, new(budget.Hold))
+		return s.readFrom(c, c.Request().BodyStream(), c.Request().Header.ContentLength(), r, limit, new(budget.Hold))
 	}
-	return plain(c, len(c.Request().Body()), s.limit(r))
+	return plain(c, len(c.Request().Body()), limit)
 }
 
-func (s *Server) read(c *fiber.Ctx, in *incoming, r *Route) error {
+func (s *Server) read(c *fiber.Ctx, in *incoming, r *Route, limit int) error {
 	if in.length > 0 {
-		if err := plain(c, in.length, s.limit(r)); err != nil {
+		if err := plain(c, in.length, limit); err != nil {
 			return err
 		}
 	}
 	held := in.own.Hold(s.cfg.Streams.Budget).For(s.owner(c.Context()))
-	err := s.readFrom(c, in.own.Body(in.length, in.greet), in.length, r, held)
+	err := s.readFrom(c, in.own.Body(in.length, in.greet), in.length, r, limit, held)
 	if err == nil && r.Echoes {
 		in.told = true
 		if n := repeated(c.Request().Body()); n > LargeAnswer {
@@ -188,8 +188,8 @@ func (s *Server) read(c *fiber.Ctx, in *incoming, r *Route) error {
 	return err
 }
 
-func (s *Server) readFrom(c *fiber.Ctx, from io.Reader, length int, r *Route, held *budget.Hold) error {
-	body, err := held.ReadAll(from, length, s.limit(r))
+func (s *Server) readFrom(c *fiber.Ctx, from io.Reader, length int, r *Route, limit int, held *budget.Hold) error {
+	body, err := held.ReadAll(from, length, limit)
 	if err == nil && r.Input && len(body) > largeInput {
 		err = held.Grow(wire.Decoded(body))
 	}
@@ -197,7 +197,7 @@ func (s *Server) readFrom(c *fiber.Ctx, from io.Reader, length int, r *Route, he
 		return unread(err)
 	}
 	c.Request().SetBodyRaw(body)
-	return plain(c, len(body), s.limit(r))
+	return plain(c, len(body), limit)
 }
 
 // repeated is how large an answer that repeats body is at most, in JSON: it quotes the separators of lines and paragraphs.

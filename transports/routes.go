@@ -23,11 +23,18 @@ type Route struct {
 	Searched     bool          // with the query q it searches, and the runtime limits searches
 	Stream       bool          // a ticket opens it: a GET that streams events
 
+	// Cancels reports whether a body asks for a cancel, which is never rate limited. If it may ask for more beside it, Known
+	// refuses that when OverRate. Nil for a route that cancels nothing.
+	Cancels func(body []byte) bool
+
 	// The body is JSON and read before Known is called. The handler owns it.
 	Input  bool  // the body may be as large as one that starts a run
 	Echoes bool  // its answer repeats it: the budget reserves room first
 	Raw    int64 // Known reads it with Route.Body: any Content-Type, up to this many bytes
 }
+
+// Cancels is Route.Cancels of a route that only cancels.
+func Cancels([]byte) bool { return true }
 
 // Mounter is a transport. Its routes' paths are absolute.
 type Mounter interface{ Routes() []Route }
@@ -83,10 +90,10 @@ func (s *Server) known(r *Route) fiber.Handler {
 		if err == nil {
 			own = who
 		}
-		let, limited := s.admit(c, own)
+		let := s.admit(c, own)
 		switch {
-		case limited != nil:
-			return limited
+		case let.limited != nil && r.Cancels == nil:
+			return let.limited
 		case auth.Of(c).Streams && !r.Stream:
 			return errStreams
 		case err != nil && !r.Late:
@@ -94,7 +101,7 @@ func (s *Server) known(r *Route) fiber.Handler {
 		}
 		defer let.done()
 		who = own
-		if err := s.body(c, r); err != nil {
+		if err := s.receive(c, r, let); err != nil {
 			return err
 		}
 		defer s.charge(c, who, len(c.Request().Body()))

@@ -121,6 +121,11 @@ func (c *Cancel) Moved(run *data.RunHead) bool {
 	return c.Generation != 0 && c.Generation != run.Generation || c.Until != 0 && c.Until <= run.ClosedEvent
 }
 
+// NotCancellable is the error for a run that is over.
+func NotCancellable(is data.Status) error {
+	return data.Refuse(data.KindInvalid, "invalid_state", "Run cannot be cancelled. Current status: %s", is)
+}
+
 // Ask returns the rows that the decision needs to see.
 func (c *Cancel) Ask() data.Ask {
 	return data.Ask{Thread: c.Thread, Project: c.Project, Runs: []int64{c.Run}}
@@ -142,7 +147,7 @@ func (c *Cancel) decide(d *decision) error {
 	case run.Status == data.Running:
 		return ErrRunning
 	case run.Status.Final():
-		return data.Refuse(data.KindInvalid, "invalid_state", "Run cannot be cancelled. Current status: %s", run.Status)
+		return NotCancellable(run.Status)
 	case begun(run):
 		return ErrOwesSpan
 	default:

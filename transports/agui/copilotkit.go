@@ -31,13 +31,16 @@ func (k copilotKit) routes() []transports.Route {
 		})
 	}
 	return []transports.Route{
-		{Method: fiber.MethodPost, Path: root, Known: k.single, Input: true},
+		{Method: fiber.MethodPost, Path: root, Known: k.single, Input: true, Cancels: func(body []byte) bool {
+			var call kitRequest
+			return json.Unmarshal(body, &call) == nil && call.Method == "agent/stop"
+		}},
 		{Method: fiber.MethodGet, Path: root + "/info", Known: k.info},
 		{Method: fiber.MethodPost, Path: root + "/agent/:agent/run", Known: k.run, Input: true},
 		{Method: fiber.MethodPost, Path: root + "/agent/:agent/connect", Input: true, Known: func(c *fiber.Ctx, who runtime.Caller) error {
 			return k.connect(c, who, agentOf(c), c.Request().Body())
 		}},
-		{Method: fiber.MethodPost, Path: root + "/agent/:agent/stop/:thread_id", Known: func(c *fiber.Ctx, who runtime.Caller) error {
+		{Method: fiber.MethodPost, Path: root + "/agent/:agent/stop/:thread_id", Cancels: transports.Cancels, Known: func(c *fiber.Ctx, who runtime.Caller) error {
 			return k.stop(c, who, agentOf(c), wire.Unescape(c.Params("thread_id")), c.Request().Body())
 		}},
 		{Method: fiber.MethodGet, Path: root + "/threads", Known: func(c *fiber.Ctx, who runtime.Caller) error {
@@ -50,18 +53,21 @@ func (k copilotKit) routes() []transports.Route {
 	}
 }
 
-// single answers POST on the root, whose body names the route.
+// kitRequest is the body of a POST on the root, which names the route.
+type kitRequest struct {
+	Method string `json:"method"`
+	Params struct {
+		AgentID    string `json:"agentId"`
+		ThreadID   string `json:"threadId"`
+		Path       string `json:"path"`
+		HTTPMethod string `json:"httpMethod"`
+	} `json:"params"`
+	Body json.RawMessage `json:"body"`
+}
+
+// single answers POST on the root.
 func (k copilotKit) single(c *fiber.Ctx, who runtime.Caller) error {
-	var call struct {
-		Method string `json:"method"`
-		Params struct {
-			AgentID    string `json:"agentId"`
-			ThreadID   string `json:"threadId"`
-			Path       string `json:"path"`
-			HTTPMethod string `json:"httpMethod"`
-		} `json:"params"`
-		Body json.RawMessage `json:"body"`
-	}
+	var call kitRequest
 	if err := json.Unmarshal(c.Request().Body(), &call); err != nil {
 		return wire.Refuse("invalid_request", "The request must be a JSON object with the strings method, params.agentId and params.threadId")
 	}

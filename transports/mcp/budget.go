@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -26,7 +27,7 @@ type budgetKey struct{}
 // budget is the number of bytes that the answers to one request may still have. Its calls are answered one after the other, so that no more
 // than one answer is made beside those that are counted.
 type budget struct {
-	began   atomic.Bool                                                 // the first message has come, which was counted with the request
+	began   atomic.Bool                                                 // the message that was counted with the request has come
 	reading func(context.Context) (context.Context, context.CancelFunc) // ends a context when the request's client has left, too
 
 	mu      sync.Mutex // guards the fields below, and is held while a call is answered
@@ -55,6 +56,7 @@ func (t Transport) budget(c *fiber.Ctx) (b *budget, release func()) {
 	if t.Streams != nil {
 		b.held, release = t.Streams.HoldOf(c)
 	}
+	b.began.Store(transports.OverRate(c)) // nothing was counted with it
 	client := transports.Reading(c)
 	b.reading = func(ctx context.Context) (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -67,14 +69,25 @@ func (t Transport) budget(c *fiber.Ctx) (b *budget, release func()) {
 	return b, release
 }
 
+// cancelTool is the tool whose calls are never rate limited.
+const cancelTool = "cancel_agent_run"
+
+// mayCancel reports whether a request may have a cancel among its messages. Over the limit of its sender, counted refuses the others.
+func mayCancel(body []byte) bool { return bytes.Contains(body, []byte(cancelTool)) }
+
+func isCancel(req sdk.Request) bool {
+	call, ok := req.GetParams().(*sdk.CallToolParamsRaw)
+	return ok && call.Name == cancelTool
+}
+
 // counted has each message of a request but the first count as a request of its own. Those over the limit of their sender are
-// refused one by one.
+// refused one by one, but for cancels.
 func (t Transport) counted(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		b, ok := ctx.Value(budgetKey{}).(*budget)
 		if ok && b.began.Swap(true) && t.Streams != nil {
 			who, _ := ctx.Value(callerKey{}).(runtime.Caller)
-			if refusal, over := errors.AsType[*runtime.Error](t.Streams.Rates.Take(who)); over {
+			if refusal, over := errors.AsType[*runtime.Error](t.Streams.Rates.Take(who)); over && !isCancel(req) {
 				return nil, &jsonrpc.Error{Code: codeRefused, Message: refusal.Detail}
 			}
 		}

@@ -43,7 +43,7 @@ func (t Transport) Routes() []transports.Route {
 		DisableLocalhostProtection: true, // auth.Browser has looked at Host and Origin
 		MaxRequestBodyBytes:        -1,   // the server has its limit
 	})
-	return []transports.Route{{Method: fiber.MethodPost, Path: "/mcp", Input: true, Known: func(c *fiber.Ctx, who runtime.Caller) error {
+	return []transports.Route{{Method: fiber.MethodPost, Path: "/mcp", Input: true, Cancels: mayCancel, Known: func(c *fiber.Ctx, who runtime.Caller) error {
 		if err := scan(c.Request().Body()); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func tools() []tool {
 		newTool("resume_agent_run", "Answer an agent run",
 			"Answer what a run asks, so that it goes on. Each open interrupt can be answered by itself.",
 			sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: yes, OpenWorldHint: yes}, Transport.resume),
-		newTool("cancel_agent_run", "Cancel an agent run",
+		newTool(cancelTool, "Cancel an agent run",
 			"Cancel a run that is not over. What it has written so far is kept.",
 			sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: yes, OpenWorldHint: no}, Transport.cancel),
 	}

@@ -44,7 +44,7 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodGet, Path: runs + "/:runId/messages", Known: on(runtime.RoleViewer, t.messages), Large: true},
 		{Method: fiber.MethodPost, Path: runs + "/:runId/messages", Known: on(runtime.RoleOperator, t.append), Echoes: true},
 		{Method: fiber.MethodPost, Path: runs + "/:runId/rerun", Known: t.rerun},
-		{Method: fiber.MethodPost, Path: runs + "/:runId/cancel", Known: on(runtime.RoleOperator, t.cancel)},
+		{Method: fiber.MethodPost, Path: runs + "/:runId/cancel", Known: on(runtime.RoleOperator, t.cancel), Cancels: transports.Cancels},
 		{Method: fiber.MethodPost, Path: runs + "/:runId/resume", Known: on(runtime.RoleOperator, t.resume)},
 
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/interrupts", Known: on(runtime.RoleViewer, t.questions), Large: true},

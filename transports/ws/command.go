@@ -16,7 +16,7 @@ import (
 func (d *desk) take(ctx context.Context, s *socket, msg message) bool {
 	limited := d.t.Streams.Rates.Take(d.who) // as a request of its own
 	cmd, err := d.read(msg.kind, msg.body)
-	if limited != nil {
+	if limited != nil && cmd.Op != "cancel" { // which is never refused
 		s.refuse(cmd.Ref, "", limited)
 		rest(ctx)
 		return false
