@@ -79,9 +79,16 @@ func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
 	return attach.New(files), closer
 }
 
+// calmFor is runtime.Limits.Calm. Tests change it with the linker, as tidyEvery.
+var calmFor = "30s"
+
 // newRuntime returns the engine on db. Its clients reach it at addr, which may be empty.
 func newRuntime(ctx context.Context, cfg *Config, reg *host.Registry, db *storage.DB, files *attach.Files, addr string, watch *metrics.Metrics, revoked func(context.Context, func(string) bool)) (*runtime.Runtime, error) {
 	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	calm, err := time.ParseDuration(calmFor)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +116,7 @@ func newRuntime(ctx context.Context, cfg *Config, reg *host.Registry, db *storag
 			Grace:           cfg.Timeouts.Grace,
 			Drain:           cfg.Timeouts.Drain,
 			AgentGone:       cfg.Timeouts.AgentGone,
+			Calm:            calm,
 		},
 		RunsBytes:    cfg.Limits.RunsBytes,
 		RunsMessages: cfg.Limits.RunsMessages,

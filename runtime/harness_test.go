@@ -110,6 +110,7 @@ func (b *bench) begin() {
 	cfg := b.cfg
 	b.cfg.StepTimeout, b.cfg.ToolTimeout = cmp.Or(cfg.StepTimeout, time.Hour), cmp.Or(cfg.ToolTimeout, time.Hour) // must not end a hang while a test waits
 	b.cfg.Patience = cmp.Or(cfg.Patience, time.Hour)                                                              // a busy machine may commit slowly
+	b.cfg.Calm = cmp.Or(cfg.Calm, -1)                                                                             // crashes come early here
 	if b.cfg.Log == nil {
 		b.cfg.Log = slog.New(slog.NewTextHandler(b.t.Output(), nil))
 	}

@@ -107,6 +107,7 @@ func memberOf(t *testing.T, url string, db *storage.DB, around runtime.Store, cf
 	}
 	cfg.Store, cfg.Registry, cfg.Heartbeat = m, new(host.Registry), 50*time.Millisecond
 	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	cfg.Calm = cmp.Or(cfg.Calm, -1) // crashes come early here
 	cfg.StepTimeout, cfg.Patience, cfg.Drain = time.Hour, time.Hour, cmp.Or(cfg.Drain, time.Millisecond)
 	if err := cfg.Registry.Add(plugs...); err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func (c *committer) commit(ctx context.Context, n int64, b *data.Batch) error {
 	}
 	err := c.transactBatch(ctx, func(tx *commitTx) error { return tx.beginBatch(n) }, func(tx *commitTx) error { return tx.apply(b) })
 	if err == nil || errors.Is(err, errCommitted) {
-		c.at.row = n
+		c.at.row, c.at.rowAt = n, time.Now()
 	}
 	return err
 }
@@ -226,6 +226,22 @@ type progress struct {
 	last  int64 // the last batch that was committed
 	row   int64 // last batch in the instance's row
 	doubt int64 // a batch of events alone that was tried
+
+	rowAt time.Time // when a batch was last written to the row; zero once the row shows that the instance has outlived that batch
+}
+
+// outlives reports whether the joined instance has to write once that it lives, a second after its last batch. So on SQLite, too, its row
+// shows which claims it has outlived by a second, and an idle server writes nothing.
+func (c *committer) outlives() bool {
+	return !c.at.rowAt.IsZero() && time.Since(c.at.rowAt) >= time.Second
+}
+
+// outlived notes that the instance has written that it lives, unless err.
+func (c *committer) outlived(err error) error {
+	if err == nil {
+		c.at.rowAt = time.Time{}
+	}
+	return err
 }
 
 // before is the commit number that the instance's row has before batch n.
@@ -240,9 +256,9 @@ func (c *committer) before(n int64) int64 {
 // for each token. A retried batch was committed if its first event exists: only this instance writes, and events behind
 // a thread's last span are never removed.
 func (c *committer) say(ctx context.Context, n int64, events []data.StoredEvent) error {
-	tried := c.at.doubt == n && len(events) > 0
+	tried, outlives := c.at.doubt == n && len(events) > 0, c.outlives()
 	c.at.doubt = n
-	return c.transactBatch(ctx, (*commitTx).begin, func(tx *commitTx) (err error) {
+	err := c.transactBatch(ctx, (*commitTx).begin, func(tx *commitTx) (err error) {
 		if tried {
 			said, err := all(ctx, tx, scalar[int], selectSaid, events[0].ThreadKey, events[0].ID)
 			if err != nil {
@@ -258,8 +274,15 @@ func (c *committer) say(ctx context.Context, n int64, events []data.StoredEvent)
 			return in.mayFollow(c.at.row, err)
 		}
 		tx.events = slices.Clip(events)
+		if err == nil && outlives {
+			err = tx.exec(keepLease, c.lease(), c.instance)
+		}
 		return err
 	})
+	if outlives {
+		return c.outlived(err)
+	}
+	return err
 }
 
 // append commits events alone, in one statement.

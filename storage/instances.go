@@ -53,7 +53,7 @@ UPDATE instances SET leased_until = clock_timestamp() + ? * interval '1 millisec
 WHERE id = ? AND NOT fenced`
 
 	selectInstance = `
-SELECT id, addr, fenced, ended, commit_no FROM instances WHERE id = ?`
+SELECT id, addr, fenced, ended, commit_no, leased_until FROM instances WHERE id = ?`
 )
 
 // Join registers this process as a new instance, which Commit writes as from then on: see [data.Store].
@@ -140,8 +140,8 @@ func (c *committer) end(ctx context.Context, instance *string, how data.End) err
 	return c.transact(ctx, func(tx *tx) error { return tx.exec(fenceInstance, string(how), *instance) })
 }
 
-// Renew renews the joined instance's lease: see [data.Store]. SQLite has no leases to renew, so it only checks the
-// fence.
+// Renew renews the joined instance's lease: see [data.Store]. SQLite has no leases, so it checks the fence, and seldom writes: see
+// outlives.
 func (c *committer) Renew(ctx context.Context, n int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +150,10 @@ func (c *committer) Renew(ctx context.Context, n int64) error {
 			return outOfStep(c.at.last, n)
 		}
 		in, err := readInstance(ctx, c.read, c.instance)
-		return in.mayFollow(c.at.row, err)
+		if err := in.mayFollow(c.at.row, err); err != nil || !c.outlives() {
+			return err
+		}
+		return c.outlived(c.keepLease(ctx))
 	}
 	return c.transact(ctx, func(tx *tx) error {
 		renewed, err := tx.count(renewInstance, c.lease(), c.instance, n)
@@ -184,10 +187,11 @@ func (c *committer) keepLease(ctx context.Context) error {
 // Instance returns an instance that has joined at some time.
 func (r keyed) Instance(ctx context.Context, id string) (data.Instance, error) {
 	in, err := readInstance(ctx, r.q, id)
+	in.SeenAt = in.SeenAt.Add(-r.lease)
 	return in.Instance, err
 }
 
-// instance is an instance's row.
+// instance is an instance's row. Its SeenAt is the end of its lease.
 type instance struct {
 	data.Instance
 	fenced bool
@@ -196,7 +200,7 @@ type instance struct {
 
 func readInstance(ctx context.Context, q querier, id string) (instance, error) {
 	return one(ctx, q, func(rows *sql.Rows) (in instance, err error) {
-		err = rows.Scan(&in.ID, &in.Addr, &in.fenced, &in.End, &in.commit)
+		err = rows.Scan(&in.ID, &in.Addr, &in.fenced, &in.End, &in.commit, timeInto{&in.SeenAt})
 		return in, err
 	}, selectInstance, id)
 }

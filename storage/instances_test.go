@@ -54,6 +54,28 @@ func ends(t *testing.T, db *storage.DB, instance string, want data.End) {
 	}
 }
 
+// A claim that an instance has outlived by a second can be told from one that it has not, also where an idle instance writes nothing and
+// where it writes events alone.
+func TestInstances_ShowWhichBatchTheyOutlived(t *testing.T) {
+	for name, open := range databases {
+		for _, events := range []bool{false, true} {
+			db := open(t)
+			log := newLog(t, joined(t, db), 1)
+			was, err := db.Instance(t.Context(), "instance")
+			for in := was; err == nil && in.SeenAt.Sub(was.SeenAt) < time.Second; in, err = db.Instance(t.Context(), "instance") {
+				if <-time.After(5 * time.Millisecond); events {
+					log.commit(t, log.batch(1))
+				} else if err := db.Renew(t.Context(), log.n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
 // Several instances write a database, and each may leave or be fenced.
 func TestInstances_WriteBesideOthers(t *testing.T) {
 	url := postgrestest.New(t)

@@ -79,8 +79,9 @@ type (
 	}
 	// keyed has the reads by key except those of logs: see [data.ByKey].
 	keyed struct {
-		q querier
-		d *dialect
+		q     querier
+		d     *dialect
+		lease time.Duration
 	}
 	// logReader reads the logs of threads.
 	logReader struct {

@@ -10,14 +10,14 @@ import (
 
 const headColumns = `thread_key, project_id, user_id, id, agent, workflow_id, status, generation, attempt, spans,
 	span_name, turn, answered, owner_instance, replaces, roll_back, closed_event_id, error, created_at, queued_at,
-	started_at, finished_at, key`
+	started_at, finished_at, claimed_at, key`
 
 const (
 	insertRun = `
 INSERT INTO runs (` + headColumns + `, output_summary, usage, step_id, step_started_at, step_completed_at)
 VALUES (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint, ?::bigint, ?::bigint, ?::text,
 	?::bigint, ?::boolean, ?::text, ?::text, ?::boolean, ?::bigint, ?::text, ?::timestamptz, ?::timestamptz,
-	?::timestamptz, ?::timestamptz, ?::bigint, ?::text, ?::text, ?::text, ?::timestamptz, ?::timestamptz)`
+	?::timestamptz, ?::timestamptz, ?::timestamptz, ?::bigint, ?::text, ?::text, ?::text, ?::timestamptz, ?::timestamptz)`
 
 	insertInput = `
 INSERT INTO run_inputs (run_key, input, definition, input_query, context_item_ids, metadata, parent_run)
@@ -27,7 +27,7 @@ VALUES (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text)`
 UPDATE runs SET status = ?::text, generation = ?::bigint, attempt = ?::bigint, spans = ?::bigint,
 	span_name = ?::text, turn = ?::bigint, answered = ?::boolean, owner_instance = ?::text, replaces = ?::text,
 	roll_back = ?::boolean, closed_event_id = ?::bigint, error = ?::text, queued_at = ?::timestamptz,
-	started_at = ?::timestamptz, finished_at = ?::timestamptz,
+	started_at = ?::timestamptz, finished_at = ?::timestamptz, claimed_at = ?::timestamptz,
 	cancel_asked = CASE WHEN ?::text = 'RUNNING' THEN cancel_asked END`
 
 	updateRun = setHead + `
@@ -60,7 +60,7 @@ VALUES (?::text, ?::text, ?::text, ?::bigint, ?::text)`
 	runColumns = `
 SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
 	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
-	r.queued_at, r.started_at, r.finished_at, r.key, `
+	r.queued_at, r.started_at, r.finished_at, r.claimed_at, r.key, `
 	ofRun = `, COALESCE(i.input_query, ''), r.output_summary,
 	r.usage, i.context_item_ids, i.metadata, COALESCE(i.parent_run, ''), t.thread_id, t.title, t.conversation_id
 FROM runs r
@@ -144,8 +144,8 @@ func runCells(r *data.Run) []any {
 	return []any{
 		r.ThreadKey, r.Project, r.User, r.ID, r.Agent, r.WorkflowID, string(r.Status), r.Generation, r.Attempt, r.Spans,
 		r.SpanName, r.Turn, r.Answered, r.Owner, jsonOf(r.Replaces), r.RollBack, r.ClosedEvent, jsonOf(r.Error),
-		ms(r.CreatedAt), ms(r.QueuedAt), msOrNull(r.StartedAt), msOrNull(r.FinishedAt), r.Key, r.OutputSummary,
-		jsonOf(r.Usage),
+		ms(r.CreatedAt), ms(r.QueuedAt), msOrNull(r.StartedAt), msOrNull(r.FinishedAt), msOrNull(r.ClaimedAt), r.Key,
+		r.OutputSummary, jsonOf(r.Usage),
 	}
 }
 
@@ -158,7 +158,8 @@ func inputCells(r *data.Run) []any {
 func headCells(h *data.RunHead) []any {
 	return []any{
 		string(h.Status), h.Generation, h.Attempt, h.Spans, h.SpanName, h.Turn, h.Answered, h.Owner, jsonOf(h.Replaces),
-		h.RollBack, h.ClosedEvent, jsonOf(h.Error), ms(h.QueuedAt), msOrNull(h.StartedAt), msOrNull(h.FinishedAt), string(h.Status), h.Key,
+		h.RollBack, h.ClosedEvent, jsonOf(h.Error), ms(h.QueuedAt), msOrNull(h.StartedAt), msOrNull(h.FinishedAt),
+		msOrNull(h.ClaimedAt), string(h.Status), h.Key,
 	}
 }
 
@@ -192,6 +193,7 @@ func into(h *data.RunHead, more ...any) []any {
 		timeInto{&h.QueuedAt},
 		timePtrInto{&h.StartedAt},
 		timePtrInto{&h.FinishedAt},
+		timePtrInto{&h.ClaimedAt},
 		&h.Key,
 	}, more...)
 }

@@ -170,7 +170,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 		return err
 	}
 	db.lookups = &lookups{reader: reader{q: db.read, d: db.d, searches: turnsOf(max(db.cfg.Readers/4, 1))}, read: db.read}
-	db.keyed = keyed{q: db.read, d: db.d}
+	db.keyed = keyed{q: db.read, d: db.d, lease: db.cfg.Lease}
 	db.logReader = logReader{q: db.read, z: codec}
 	if db.d.single { // this process does the work, with each large event several times in memory
 		db.pages = turnsOf(max(2, runtime.GOMAXPROCS(0)))

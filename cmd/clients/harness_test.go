@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	binary, testBinary = filepath.Join(dir, "baton"), filepath.Join(dir, "testbaton")
-	build := exec.Command("go", "build", "-race", "-ldflags=-w", "-o", dir,
+	build := exec.Command("go", "build", "-race", "-ldflags=-w -X github.com/batonrun/baton.calmFor=-1s", "-o", dir,
 		"github.com/batonrun/baton/cmd/baton", "github.com/batonrun/baton/cmd/clients/testbaton")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)

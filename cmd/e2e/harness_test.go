@@ -26,6 +26,9 @@ import (
 
 var binary string // the real program, built by TestMain
 
+// noSuspects are linker's flags for a server that takes over at once the runs whose server was killed within a second of their claims.
+const noSuspects = "-X github.com/batonrun/baton.calmFor=-1s"
+
 func TestMain(m *testing.M) {
 	if file := os.Getenv(notes); file != "" {
 		if err := serveTools(file); err != nil {
@@ -38,7 +41,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	binary = filepath.Join(dir, "baton")
-	build := exec.Command("go", "build", "-race", "-ldflags=-w", "-o", binary, "github.com/batonrun/baton/cmd/baton")
+	build := exec.Command("go", "build", "-race", "-ldflags=-w "+noSuspects, "-o", binary, "github.com/batonrun/baton/cmd/baton")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		os.Exit(1)

@@ -16,7 +16,7 @@ import (
 // kill -9 while the janitor seals events and removes expired data, beside running runs and viewers at all cursors. A viewer misses
 // only events that a reset reports as removed; kept data stays unchanged, and expired data is removed.
 func TestKill_DuringJanitor(t *testing.T) {
-	hurried := build(t, "-race", "-ldflags", "-X github.com/batonrun/baton.tidyEvery=20ms")
+	hurried := build(t, "-race", "-ldflags", "-X github.com/batonrun/baton.tidyEvery=20ms "+noSuspects)
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db, "BATON_RETENTION_EVENTS=2", "BATON_RETENTION_RUNS=3", "BATON_TIMEOUTS_LEASE=1s")
 		s.as(hurried)

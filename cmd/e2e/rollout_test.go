@@ -265,7 +265,7 @@ func TestRollout_Soak(t *testing.T) {
 	}
 	const lasts = 5 * time.Minute
 	const delay = 250 * time.Millisecond // so that two cores are not busy with tokens alone
-	r := newRollout(t, build(t), 3, int(lasts/(6*delay)), delay, "BATON_TIMEOUTS_STEP=1h")
+	r := newRollout(t, build(t, "-ldflags", noSuspects), 3, int(lasts/(6*delay)), delay, "BATON_TIMEOUTS_STEP=1h")
 	r.over = time.Now().Add(3 * lasts)
 	r.run(300, func() {
 		tick := time.NewTicker(5 * time.Second)

@@ -56,6 +56,7 @@ type Rows []Row
 type Instance struct {
 	ID, Addr string
 	End      End
+	SeenAt   time.Time // its last sign of life, approximately
 }
 
 // Server is an instance of a cluster, as it describes itself to the others.
@@ -205,6 +206,7 @@ type RunHead struct {
 	QueuedAt   time.Time
 	StartedAt  *time.Time
 	FinishedAt *time.Time
+	ClaimedAt  *time.Time // when it was last claimed or taken over
 }
 
 // ReleasedBy returns the owner of a run that an instance has released. number counts the instance's releases: who has read this

@@ -75,8 +75,7 @@ type StatusCount struct {
 type InstanceState struct {
 	Instance
 	StartedAt time.Time
-	SeenAt    time.Time // approximately
-	Serving   bool      // it may write
+	Serving   bool // it may write
 }
 
 // begun returns the begin of the run's generation, nil if it has not begun. For a restarted run only its last queueing

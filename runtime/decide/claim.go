@@ -99,7 +99,7 @@ func (d *decision) startRun(run *data.RunHead, c *Claim) {
 		d.v.Running[data.Name{Project: c.Project}]++
 		d.v.Running[data.Name{Project: c.Project, User: c.User}]++
 	}
-	run.Owner, run.Answered, run.FinishedAt = c.Instance, false, nil
+	run.Owner, run.Answered, run.FinishedAt, run.ClaimedAt = c.Instance, false, nil, new(d.v.Now)
 	run.Spans++
 	for i := range d.v.Asked { // its span uses the answers
 		if in := &d.v.Asked[i]; in.RunKey == run.Key && in.Status == data.InterruptAnswered {
@@ -142,7 +142,7 @@ func (c *TakeOver) decide(d *decision) error {
 	if err != nil {
 		return err
 	}
-	run.Owner, run.Attempt = c.Instance, c.Attempt
+	run.Owner, run.Attempt, run.ClaimedAt = c.Instance, c.Attempt, new(d.v.Now)
 	d.putHead(run)
 	d.put(c.Rows...)
 	d.out.Events = c.Events

@@ -75,8 +75,11 @@ func (c *callers) playAlone() {
 			c.stepAlone(s)
 			want := m.Apply(s)
 			c.sleep(200 * time.Millisecond)
-			if c.several() {
+			switch r := m.active(); {
+			case c.several():
 				c.await(m)
+			case s.Do == doCrash && r != nil && r.status == runtime.Running:
+				c.sleep(suspected)
 			}
 			c.compare(s, m, want)
 			if len(c.findings) > 0 || c.ctx.Err() != nil {
@@ -95,6 +98,9 @@ func (c *callers) playAlone() {
 		(&checker{c, p}).audit()
 	}
 }
+
+// suspected is how long it takes until a run goes on whose process was killed within a second of the run's claim.
+const suspected = 32 * time.Second
 
 func (c *callers) stepAlone(s *Step) {
 	switch s.Do {
@@ -129,7 +135,7 @@ func (c *callers) crashAlone() {
 // state, and one of them executes what is RUNNING.
 func (c *callers) await(m *Model) {
 	c.sleep(2 * time.Second)
-	for range 100 {
+	for range 10 * (10 + int(suspected/time.Second)) {
 		if c.agrees(m) {
 			return
 		}

@@ -13,7 +13,7 @@
 // Two checks follow. Rules (rules.go) hold for every history; a finding names the broken one. The [Model] is a
 // sequential specification of a thread: in [PlayAlone] one caller waits after each request until the engine is idle,
 // and then the answer, runs, messages, state and spans must be the model's. Neither shares code with the engine: both
-// are written from the protocol.
+// are written from the protocol. After a crash the caller waits for a run that is suspected of it.
 //
 // In four of ten histories two or three processes serve the database at the same time, like servers on
 // one PostgreSQL. Each request and each reader goes to any of them. Processes are killed (of every second one the others

@@ -23,9 +23,7 @@ func (en *Engine) CancelTurn(run *data.RunHead, after int64, by decide.By) error
 }
 
 func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
-	if en.shared {
-		c.Instance = en.cfg.Instance
-	}
+	c.Instance = en.cfg.Instance
 	patience := time.Now().Add(en.cfg.Commits.Patience)
 	asked := false
 	for tries := 0; tries < 3; {
@@ -42,7 +40,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 		}
 		it := &commit.Item{Owner: owner, Command: c}
 		err := en.decide(it)
-		if err == nil && it.Out.Run.Status == data.Running { // another instance executes it, and was asked
+		if err == nil && it.Out.Run.Status == data.Running { // another instance executes it and was asked, or it is an orphan
 			if err := en.awaitOther(&it.Out.Run, patience); err != nil {
 				return err
 			}

@@ -91,6 +91,7 @@ type Limits struct {
 	Grace           time.Duration // time for a worker or tool to return after its context is done, default 5 s
 	AgentGone       time.Duration // in a cluster, time without a server that may execute a run until the run fails, default 15 min
 	Drain           time.Duration // time for running runs to end at Shutdown, default 30 s
+	Calm            time.Duration // see suspects, default 30 s; tests set less, or a negative one for no suspects
 }
 
 // DeletedAtOnce is the default of Limits.DeletedAtOnce. The commits of runs wait for each transaction.
@@ -116,6 +117,7 @@ func WithDefaults(l Limits, accounts bool) Limits {
 	l.Grace = cmp.Or(l.Grace, 5*time.Second)
 	l.AgentGone = cmp.Or(l.AgentGone, 15*time.Minute)
 	l.Drain = cmp.Or(l.Drain, 30*time.Second)
+	l.Calm = cmp.Or(l.Calm, 30*time.Second)
 	return l
 }
 
@@ -151,6 +153,8 @@ type Engine struct {
 	drained atomic.Bool  // drain has returned
 	hurry   atomic.Int64 // until when orphans are looked for often, because an instance has ended
 	frees   atomic.Int64 // how often room has become free
+
+	suspects suspects
 
 	unsharedAt atomic.Int64 // the second in which logUnshared last logged
 }
@@ -229,9 +233,12 @@ func (en *Engine) Begin(ctx context.Context) error {
 	if err := en.recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
+	en.suspects.since = time.Now()
 	en.tasks.Go(en.dispatch)
 	en.tasks.Go(en.expire)
-	if en.shared {
+	if !en.shared {
+		en.tasks.Go(en.takeSuspects)
+	} else {
 		en.connect(func(kind bus.Kind, most int) []int64 {
 			if kind == bus.Watch {
 				return en.cfg.Feeds.Changes.Watched(most)

@@ -89,6 +89,9 @@ func (en *Engine) share() {
 			en.logUnshared(en.pull(en.abandoned, &others))
 		}
 		if now.Before(next) && !hurry {
+			if en.suspects.left > 0 {
+				en.logUnshared(en.takeOrphans(en.abandoned))
+			}
 			continue
 		}
 		sweeps++
@@ -129,29 +132,38 @@ func (en *Engine) takeOrphans(ctx context.Context) error {
 	return err
 }
 
-// takeEach takes over each orphan, and returns those for which this instance has no room now.
+// takeEach takes over each orphan, at most one suspect among them, and returns those for which this instance has no room now.
 func (en *Engine) takeEach(ctx context.Context) (short []roomless, err error) {
 	const limit = 500
-	for after := int64(0); ; {
-		left, err := commit.Patiently(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
-		if err != nil || len(left) == 0 {
-			return short, err
-		}
-		after = left[len(left)-1].ThreadKey
-		full := len(left) == limit
-		if left, err = en.cancelLeft(ctx, left); err != nil {
-			return short, err
-		}
-		runs := make([]roomless, len(left))
-		for i := range left {
-			runs[i] = en.queue.known(&left[i])
+	found := lineup{en: en, owners: make(map[string]data.Instance)}
+	take := func(heads []data.RunHead) error {
+		runs := make([]roomless, len(heads))
+		for i := range heads {
+			runs[i] = en.queue.known(&heads[i])
 		}
 		more, err := en.takeAll(ctx, runs)
 		short = append(short, more...)
-		if err != nil || !full {
+		return err
+	}
+	for after, full := int64(0), true; full; {
+		left, err := commit.Patiently(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
+		if err != nil {
+			return short, err
+		}
+		if full = len(left) == limit; full {
+			after = left[limit-1].ThreadKey
+		}
+		if left, err = en.cancelLeft(ctx, left); err == nil {
+			left, err = found.add(ctx, left)
+		}
+		if err == nil {
+			err = take(left)
+		}
+		if err != nil {
 			return short, err
 		}
 	}
+	return short, take(found.next())
 }
 
 // cancelLeft ends those of the runs that their owners were asked to cancel, which needs no agent and no room, and returns the others.

@@ -238,7 +238,8 @@ func (s *Store) commitBeside(in *instance, n int64, b *data.Batch) error {
 			return err
 		}
 		s.checkSlots()
-		b.Deferred, in.commit, in.leasedUntil = deferred, n, tx.at.Add(s.beside.Lease)
+		b.Deferred, in.commit = deferred, n
+		in.renew(tx.at, s.beside.Lease)
 		return nil
 	}))
 }

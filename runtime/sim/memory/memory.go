@@ -221,7 +221,8 @@ func (s *Store) Join(ctx context.Context, id, addr string) error {
 			in.End = data.EndCrashed
 		}
 	}
-	in := &instance{Instance: data.Instance{ID: id, Addr: addr}, leasedUntil: s.clock().Add(s.lease()), met: met}
+	in := &instance{Instance: data.Instance{ID: id, Addr: addr}, met: met}
+	in.renew(s.clock(), s.lease())
 	in.about = data.Server{Instance: id, Addr: addr, StartedAt: s.clock(), SeenAt: s.clock()}
 	s.instances[id], s.instance = in, id
 	return ctx.Err()
@@ -282,7 +283,7 @@ func (s *Store) Renew(ctx context.Context, n int64) error {
 	if err := in.mayFollow(n); err != nil {
 		return err
 	}
-	in.leasedUntil = s.clock().Add(s.lease())
+	in.renew(s.clock(), s.lease())
 	return ctx.Err()
 }
 
@@ -291,9 +292,14 @@ func (s *Store) KeepLease(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if in := s.instances[s.instance]; in != nil && in.End == "" {
-		in.leasedUntil = s.clock().Add(s.lease())
+		in.renew(s.clock(), s.lease())
 	}
 	return ctx.Err()
+}
+
+// renew renews the instance's lease.
+func (in *instance) renew(now time.Time, lease time.Duration) {
+	in.SeenAt, in.leasedUntil = now, now.Add(lease)
 }
 
 // mayFollow returns an error if the instance's next batch cannot be n+1.
@@ -343,7 +349,8 @@ func (s *Store) Commit(ctx context.Context, n int64, b *data.Batch) error {
 		if err := tx.apply(b); err != nil {
 			return err
 		}
-		in.commit, in.leasedUntil = n, tx.at.Add(lease)
+		in.commit = n
+		in.renew(tx.at, lease)
 		return nil
 	})
 }
