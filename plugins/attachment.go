@@ -36,6 +36,9 @@ func Attachments(m *agui.Message) []Attachment {
 	return list
 }
 
+// MaxTextAttachment limits an attachment that an agent reads as text, in bytes. Guards of the input do not judge longer ones.
+const MaxTextAttachment = 1 << 20
+
 // Errors of Run.Attachment.
 var (
 	ErrNoAttachment       = errors.New("there is no such attachment")

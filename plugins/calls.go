@@ -214,6 +214,11 @@ func (r *Run) callGroup(ctx context.Context, parent string, uses []Use, outs []a
 		})
 	}
 	made.Wait()
+	for i := range uses {
+		if errs[i] == nil {
+			errs[i] = checker{r}.result(ctx, uses[i], &outs[i])
+		}
+	}
 	return true, worst(errs)
 }
 
@@ -263,18 +268,23 @@ func (r *Run) Ask(ctx context.Context, q agui.Interrupt) (Answer, error) {
 		}
 	}
 	answer, err := r.host.Ask(ctx, u, q)
+	if err == nil && !IsVerdict(u.Place) {
+		err = checker{r}.given(ctx, u, textsIn(answer.Payload), nil, "an answer")
+	}
 	return answer, r.noteWaiting(err)
 }
 
 // Messages returns the newest messages of the thread, oldest first, as they were when the run began: at most limit, or with 0 as many
 // as there are, up to 2,000 and 8 MB. It reports whether the thread has more. The instructions (messages of the roles system and
 // developer) are included however old they are. Each call has its result, except calls and results that are alone: those are left out.
-// A worker that another one called has only its query.
+// A worker that another one called has only its query. A worker with guards of its input gets no reasoning, no activities and no members
+// that AG-UI does not know.
 //
 // Messages blocks while the database is read. Ask for few messages first, because those of a long thread are expensive. Do not change what
 // they refer to, such as their metadata: other runs of the thread get the same.
 func (r *Run) Messages(ctx context.Context, limit int) (list []agui.Message, more bool, err error) {
 	list, more, err = r.host.Messages(ctx, limit)
+	list = r.judged(list)
 	if r.rewritten != nil {
 		list = slices.DeleteFunc(list, func(m agui.Message) bool { return slices.Contains(r.rewrote, m.ID) })
 		list = append(list, *r.rewritten)
@@ -301,7 +311,19 @@ func (r *Run) Next(ctx context.Context) ([]agui.Message, error) {
 	if err != nil || len(messages) == 0 {
 		return nil, err
 	}
-	return checker{r}.appended(ctx, u, messages)
+	return checker{r}.appended(ctx, u, r.judged(messages))
+}
+
+// judged returns messages without what guards of the input do not judge: reasoning, activities and unknown members.
+func (r *Run) judged(list []agui.Message) []agui.Message {
+	if len(r.guards.Input) == 0 {
+		return list
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(m agui.Message) bool { return m.Role == agui.RoleReasoning || m.Role == agui.RoleActivity })
+	for i := range list {
+		list[i].Extra = nil
+	}
+	return list
 }
 
 // use is place for a single use.

@@ -17,8 +17,9 @@ import (
 // A refused tool call is not made, and its result is a failure with the code guard_refused. A refused output fails the agent,
 // and nothing of it is shown.
 type Guards struct {
-	// Input checks the texts that are new to the agent: before it starts, and those that Next returns. A rewritten text
-	// replaces the messages, in later prompts too.
+	// Input checks all that people and clients give the agent: before it starts what is new in Messages and the texts in the Input, then what
+	// Next, Ask and the calls of client's tools return. A rewritten text replaces the messages, in later prompts too; other texts can be
+	// allowed or refused. The worker gets no reasoning, activities and unknown members of messages.
 	Input []Guard
 	// Tool checks each call of CallTool and CallTools before it is made, except calls that their worker answers itself. The
 	// calls of a client's tool can be allowed or refused; other verdicts refuse them.
@@ -47,7 +48,7 @@ type Guard struct {
 // Subject is the object of a guard's decision.
 type Subject struct {
 	On      string          `json:"on"`               // GuardInput, GuardTool or GuardOutput
-	Input   string          `json:"input,omitempty"`  // the new texts
+	Input   string          `json:"input,omitempty"`  // the new texts, one per line
 	Tool    string          `json:"tool,omitempty"`   // the name of the called tool or agent
 	Args    json.RawMessage `json:"args,omitempty"`   // the arguments of the call
 	Output  string          `json:"output,omitempty"` // the answer, with key points and suggested actions as lines

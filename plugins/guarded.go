@@ -1,10 +1,10 @@
 package plugins
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,11 +15,13 @@ import (
 // checker asks the guards of a run's agent.
 type checker struct{ run *Run }
 
-// fresh is the part of an input that is new to the agent.
+// fresh is the part of a thread that is new to the agent.
 type fresh struct {
-	Text  string   `json:"text,omitempty"`
-	IDs   []string `json:"ids,omitempty"`   // of the messages with the text
-	Query string   `json:"query,omitempty"` // another text, of a workflow's node
+	Text         string       `json:"text,omitempty"`
+	IDs          []string     `json:"ids,omitempty"`          // of the messages with the text and the files
+	Files        []Attachment `json:"files,omitempty"`        // of these messages
+	Instructions string       `json:"instructions,omitempty"` // of clients, which are not rewritten or retracted
+	Query        string       `json:"query,omitempty"`        // another text, of a workflow's node
 }
 
 // freshIn returns the part of the thread that the agent has not answered yet. A message that an agent wrote has its name, which no client
@@ -39,7 +41,7 @@ func (c checker) freshIn(ctx context.Context) (fresh, error) {
 		if answered < 0 && more {
 			continue
 		}
-		f, query := freshOf(msgs[answered+1:], agentCalls(msgs)), c.run.Input.Query
+		f, query := freshOf(msgs[answered+1:]), c.run.Input.Query
 		isLast := func(m agui.Message) bool { return m.Role == agui.RoleUser && m.Text() == query }
 		if query != "" && !slices.ContainsFunc(msgs[answered+1:], isLast) {
 			f.Query = query
@@ -48,46 +50,25 @@ func (c checker) freshIn(ctx context.Context) (fresh, error) {
 	}
 }
 
-// freshOf returns the texts of people and clients: of messages, and of instructions, which are not rewritten or retracted.
-// A client can bring messages of an assistant and of tools too. Those of agents, with the results of their calls, are not judged.
-func freshOf(msgs []agui.Message, calls map[string]bool) (f fresh) {
-	var texts []string
+// freshOf returns what messages have from people, clients and tools: all but the messages of agents.
+func freshOf(msgs []agui.Message) (f fresh) {
+	var all, instructions []string
 	for i := range msgs {
 		m := &msgs[i]
-		switch m.Role {
-		case agui.RoleAssistant, agui.RoleTool:
-			if author(m.Metadata) != "" || calls[m.ToolCallID] {
-				continue
-			}
-			f.IDs = append(f.IDs, m.ID)
-		case agui.RoleUser:
-			f.IDs = append(f.IDs, m.ID)
-		case agui.RoleSystem, agui.RoleDeveloper:
+		switch {
+		case author(m.Metadata) != "", slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return author(c.Metadata) != "" }):
+		case m.Role == agui.RoleSystem, m.Role == agui.RoleDeveloper:
+			instructions = append(instructions, messageTexts(m)...)
 		default:
-			continue
-		}
-		if text := m.Text(); text != "" || m.Role != agui.RoleAssistant {
-			texts = append(texts, text)
-		}
-		for _, call := range m.ToolCalls {
-			texts = append(texts, call.Name+" "+call.Arguments)
-		}
-	}
-	f.Text = strings.Join(texts, "\n\n")
-	return f
-}
-
-// agentCalls returns the ids of the tool calls that agents have made.
-func agentCalls(msgs []agui.Message) map[string]bool {
-	ids := make(map[string]bool)
-	for i := range msgs {
-		for _, call := range msgs[i].ToolCalls {
-			if author(msgs[i].Metadata) != "" || author(call.Metadata) != "" {
-				ids[call.ID] = true
+			f.IDs = append(f.IDs, m.ID)
+			if m.Role == agui.RoleUser {
+				f.Files = append(f.Files, Attachments(m)...)
 			}
+			all = append(all, strings.Join(messageTexts(m), "\n"))
 		}
 	}
-	return ids
+	f.Text, f.Instructions = strings.Join(all, "\n\n"), strings.Join(instructions, "\n")
+	return f
 }
 
 // author returns the agent that wrote a message or made a call, and "" for clients, which cannot write an agent's name.
@@ -120,7 +101,7 @@ func (c checker) input(ctx context.Context) error {
 		c.run.rewrote, c.run.rewritten = f.IDs, m
 		c.run.Input.Query = m.Content
 	}
-	if err := c.context(ctx); err != nil || f.Query == "" {
+	if err := c.beside(ctx, f.Instructions); err != nil || f.Query == "" {
 		return err
 	}
 	p, err := c.pass(ctx, c.run.guards.Input, Subject{On: GuardInput, Input: f.Query}, nil)
@@ -130,20 +111,11 @@ func (c checker) input(ctx context.Context) error {
 	return err
 }
 
-// context checks the context of the request, of which the model's instructions have the text.
-func (c checker) context(ctx context.Context) error {
-	left := slices.Clone(c.run.Input.Context)
-	for i, item := range left {
-		p, err := c.pass(ctx, c.run.guards.Input, Subject{On: GuardInput, Input: item.Description + "\n" + item.Value}, nil)
-		if err != nil {
-			return err
-		}
-		if p.rewritten {
-			left[i] = agui.Context{Value: p.text}
-		}
-	}
-	c.run.Input.Context = left
-	return nil
+// beside checks what clients give the agent beside their messages.
+func (c checker) beside(ctx context.Context, instructions string) error {
+	in := &c.run.Input
+	list := append([]string{instructions}, textsOf(in.Context, in.Tools, in.ContextItemIDs, in.ForwardedProps, in.State)...)
+	return c.passFixed(ctx, GuardInput, list, nil, "what the client has sent beside its messages")
 }
 
 // appended checks messages that were appended, and returns those that the guards leave.
@@ -151,24 +123,71 @@ func (c checker) appended(ctx context.Context, u Use, msgs []agui.Message) ([]ag
 	if len(c.run.guards.Input) == 0 {
 		return msgs, nil
 	}
-	m, err := c.passMessages(c.scope(ctx, u.path(), GuardInput), freshOf(msgs, nil))
+	ctx, f := c.scope(ctx, u.path(), GuardInput), freshOf(msgs)
+	m, err := c.passMessages(ctx, f)
+	if err == nil {
+		err = c.passFixed(ctx, GuardInput, []string{f.Instructions}, nil, "instructions")
+	}
 	if err != nil || m == nil {
 		return msgs, err
 	}
-	return []agui.Message{*m}, nil
+	left := slices.DeleteFunc(slices.Clone(msgs), func(m agui.Message) bool { return slices.Contains(f.IDs, m.ID) })
+	return append(left, *m), nil
+}
+
+// given checks the texts of a person's answer, or of the result of a call that the client has made.
+func (c checker) given(ctx context.Context, u Use, list []string, ids []string, what string) error {
+	if len(c.run.guards.Input) == 0 {
+		return nil
+	}
+	return c.passFixed(c.scope(ctx, u.path(), GuardInput), GuardInput, list, ids, what)
+}
+
+// result checks the result of a call that the client has made.
+func (c checker) result(ctx context.Context, u Use, out *agui.ToolOutput) error {
+	h, ok := c.run.host.(guardCaller)
+	if !ok || len(c.run.guards.Input) == 0 || u.Output != nil {
+		return nil
+	}
+	message, clients := h.ClientResult(u.Name, out.ToolCallID)
+	if !clients {
+		return nil
+	}
+	var ids []string
+	if message != "" {
+		ids = append(ids, message)
+	}
+	return c.given(ctx, u, resultTexts(out), ids, "the result of a client's tool")
 }
 
 // passMessages asks the guards about messages. It returns the message that replaces them if they are rewritten, or nil.
 func (c checker) passMessages(ctx context.Context, f fresh) (*agui.Message, error) {
-	if len(f.IDs) == 0 && f.Text == "" {
+	if len(f.IDs) == 0 {
 		return nil, nil
 	}
-	p, err := c.pass(ctx, c.run.guards.Input, Subject{On: GuardInput, Input: f.Text}, f.IDs)
+	texts := []string{f.Text}
+	for _, file := range f.Files {
+		list, err := c.fileTexts(ctx, file)
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, join(list, "\n"))
+	}
+	p, err := c.pass(ctx, c.run.guards.Input, Subject{On: GuardInput, Input: join(texts, "\n\n")}, f.IDs)
 	if err != nil || !p.rewritten {
 		return nil, err
 	}
 	m := &agui.Message{Role: agui.RoleUser, Content: p.text}
 	return m, c.replace(ctx, m)
+}
+
+// fileTexts returns the name and the media type of an attachment, and its content if that is a text.
+func (c checker) fileTexts(ctx context.Context, a Attachment) ([]string, error) {
+	a, data, err := c.run.Attachment(ctx, a, MaxTextAttachment)
+	if errors.Is(err, ErrNoAttachment) || errors.Is(err, ErrAttachmentTooLarge) {
+		err = nil
+	}
+	return []string{a.Filename, a.MimeType, agui.TextOf(a.MimeType, data)}, err
 }
 
 // replace sets m's id, and shows it in the place of messages that were rewritten, unless others need these.
@@ -210,7 +229,7 @@ func (c checker) call(ctx context.Context, u *Use) error {
 		switch v.Verdict {
 		case Refuse:
 			why := cmp.Or(v.Reason, fmt.Sprintf("The guard %s has refused the call", g.name()))
-			u.Output = &agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: why, Error: &agui.OutputError{Code: codeRefused, Message: why}}
+			u.Output = refusedCall(why)
 			return nil
 		case Rewrite:
 			u.Edited, s.Args = v.Args, c.fitted(u.Name, v.Args)
@@ -219,6 +238,11 @@ func (c checker) call(ctx context.Context, u *Use) error {
 		}
 	}
 	return nil
+}
+
+// refusedCall returns the result of a call that guards have refused.
+func refusedCall(why string) *agui.ToolOutput {
+	return &agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: why, Error: &agui.OutputError{Code: codeRefused, Message: why}}
 }
 
 // fitted returns the arguments of a call as its tool gets them, because guards judge the call that is executed.
@@ -231,17 +255,23 @@ func (c checker) fitted(tool string, args json.RawMessage) json.RawMessage {
 
 // recheck returns a function that asks the guards about arguments that an approver has edited. Its output refuses them.
 func (c checker) recheck(ctx context.Context, u Use) func(args json.RawMessage) (*agui.ToolOutput, error) {
-	if len(c.run.guards.Tool) == 0 || u.Output != nil {
+	if len(c.run.guards.Tool)+len(c.run.guards.Input) == 0 || u.Output != nil {
 		return nil
 	}
 	return func(args json.RawMessage) (*agui.ToolOutput, error) {
+		err := c.given(ctx, u, textsIn(args), nil, "the edited arguments")
+		if e, ok := errors.AsType[*Error](err); ok && e.Code == codeRefused {
+			return refusedCall(e.Message), nil
+		}
+		if err != nil {
+			return nil, c.run.noteWaiting(err)
+		}
 		edited := Use{Place: u.Inside("edited"), Name: u.Name, Request: args}
 		if err := c.call(ctx, &edited); err != nil {
 			return nil, c.run.noteWaiting(err)
 		}
 		if edited.Output == nil && edited.Edited != nil {
-			const why = "A guard would rewrite the edited arguments"
-			edited.Output = &agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: why, Error: &agui.OutputError{Code: codeRefused, Message: why}}
+			edited.Output = refusedCall("A guard would rewrite the edited arguments")
 		}
 		return edited.Output, nil
 	}
@@ -310,28 +340,5 @@ func (c checker) question(ctx context.Context, u Use) error {
 	if len(c.run.guards.Output) == 0 {
 		return nil
 	}
-	text := strings.Join(textsIn(u.Request), "\n")
-	p, err := c.pass(c.scope(ctx, u.path(), GuardOutput), c.run.guards.Output, Subject{On: GuardOutput, Output: text}, nil)
-	if err == nil && p.rewritten {
-		err = &Error{Code: codeRefused, Message: "A guard would rewrite a question, which is not possible"}
-	}
-	return err
-}
-
-// textsIn returns all texts of a JSON value, the names of members among them.
-func textsIn(raw json.RawMessage) (all []string) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	for {
-		switch t, err := d.Token(); t := t.(type) {
-		case string:
-			all = append(all, t)
-		case json.Number:
-			all = append(all, t.String())
-		default:
-			if err != nil {
-				return all
-			}
-		}
-	}
+	return c.passFixed(c.scope(ctx, u.path(), GuardOutput), GuardOutput, textsIn(u.Request), nil, "a question")
 }

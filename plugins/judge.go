@@ -61,6 +61,9 @@ func (c checker) decide(ctx context.Context, g *Guard, s Subject) (v Verdict, er
 	if err == nil {
 		err = v.fits(s.On)
 	}
+	if v.Verdict == Rewrite && s.On != GuardTool && s.Result == nil && v.Text == s.Input+s.Output {
+		v = Verdict{Verdict: Allow, Reason: v.Reason}
+	}
 	shown, known := errors.AsType[*Error](err)
 	known = known && (s.On != GuardOutput || shown == errNoVerdict || shown == errNoText) // another text can repeat the output
 	switch {
@@ -85,6 +88,7 @@ type guardCaller interface {
 	GuardAgent(ctx context.Context, u Use, query string) (agui.WorkerOutput, error)
 	GuardTool(ctx context.Context, u Use) (agui.ToolOutput, error)
 	FitArgs(tool string, args json.RawMessage) json.RawMessage
+	ClientResult(tool, call string) (message string, ok bool)
 }
 
 func (c checker) callGuard(ctx context.Context, g *Guard, s Subject) (Verdict, error) {
@@ -162,6 +166,23 @@ func (c checker) pass(ctx context.Context, guards []Guard, s Subject, ids []stri
 		}
 	}
 	return p, nil
+}
+
+// passFixed asks the guards about texts that they cannot rewrite: the agent or the log has them already.
+func (c checker) passFixed(ctx context.Context, on string, texts, ids []string, what string) error {
+	text := join(texts, "\n")
+	if text == "" {
+		return nil
+	}
+	guards, s := c.run.guards.Input, Subject{On: on, Input: text}
+	if on == GuardOutput {
+		guards, s = c.run.guards.Output, Subject{On: on, Output: text}
+	}
+	p, err := c.pass(ctx, guards, s, ids)
+	if err == nil && p.rewritten {
+		err = &Error{Code: codeRefused, Message: fmt.Sprintf("A guard would rewrite %s, which is not possible", what)}
+	}
+	return err
 }
 
 func isRefusal(err error) bool {

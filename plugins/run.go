@@ -53,6 +53,9 @@ func Execute(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutp
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
 	info := a.Info()
+	if r, ok := a.(interface{ Reads(in Input) Input }); ok {
+		in = r.Reads(in)
+	}
 	run := &Run{Input: in, host: host, external: info.External, name: info.Name, guards: info.Guards, holds: len(info.Guards.Output) > 0, reserved: make(map[*scope]func(*agui.TokenUsage))}
 	defer run.settleCalls()
 	run.idle = sync.NewCond(&run.mu)

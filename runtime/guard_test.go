@@ -279,7 +279,7 @@ func TestGuard_InputIsNew(t *testing.T) {
 	close(appended)
 	b.wait(s.RunID, runtime.Completed)
 	b.wait(b.startWorkflow("main", "flow", "third").RunID, runtime.Completed)
-	const brought = "attack\n\nsure\n\npay {\"n\":1}\n\npaid\n\ngo on"
+	const brought = "attack\n\nsure\nc\npay\n{\"n\":1}\n\npaid\nc\n\ngo on"
 	if want := []string{brought, "second", "wait", "more", "called for", brought + "\n\nsecond\n\nwait\n\nmore\n\nthird", "mapped third"}; !slices.Equal(got, want) {
 		t.Errorf("the guards were asked about %q, want %q", got, want)
 	}
@@ -301,6 +301,98 @@ func TestGuard_ClientTools(t *testing.T) {
 		if (run.Status == runtime.Waiting) != (failure == "") || failure != "" && *run.OutputSummary != failure {
 			t.Errorf("%s: the run is %s with %v", verb, run.Status, run.OutputSummary)
 		}
+	}
+}
+
+// The result of a client's call is input, and cannot be rewritten: a refused one is in no later prompt.
+func TestGuard_ClientResults(t *testing.T) {
+	onBoth(t, func(t *testing.T, path string) {
+		for _, c := range []struct {
+			ruled
+			said string // by the person who decides
+		}{
+			{ruled{"allow", verdict(plugins.Verdict{Verdict: "allow"}), "", "", "bad", "user go; assistant ; tool bad; assistant bad", "g input allow"}, ""},
+			{ruled{"refuse", verdict(plugins.Verdict{Verdict: "refuse", Reason: "no"}), "", "guard_refused: no", "", "user go", "g input refuse no"}, ""},
+			{ruled{"rewrite", verdict(plugins.Verdict{Verdict: "rewrite", Text: "good"}), "", "guard_refused: A guard would rewrite the result of a client's tool, which is not possible", "", "user go", "g input rewrite"}, ""},
+			{ruled{"the same", verdict(plugins.Verdict{Verdict: "rewrite", Text: "bad"}), "", "", "bad", "user go; assistant ; tool bad; assistant bad", "g input allow"}, ""},
+			{ruled{"yes", verdict(plugins.Verdict{Verdict: "ask"}), "", "", "bad", "user go; assistant ; tool bad; assistant bad", "g input ask"}, approve},
+			{ruled{"no", verdict(plugins.Verdict{Verdict: "ask"}), "", "guard_refused: The input was not approved", "", "user go", "g input ask"}, decline},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				g := c.guard
+				check := g.Check
+				g.Check = func(ctx context.Context, s plugins.Subject) (plugins.Verdict, error) {
+					if s.Input != "bad" {
+						return plugins.Verdict{Verdict: plugins.Allow}, nil
+					}
+					return check(ctx, s)
+				}
+				b := openAt(t, path, runtime.Config{}, guarded{asksFor("clerk", "paint", `{}`), plugins.Guards{Input: []plugins.Guard{g}}}, reader)
+				s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "clerk", ThreadID: "main", Messages: user("go"), Tools: []agui.Tool{{Name: "paint"}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.reply(s.RunID, always(`"bad"`))
+				if c.said != "" {
+					b.reply(s.RunID, always(c.said))
+				}
+				run := b.wait(s.RunID, runtime.Completed, runtime.Failed)
+				code, output := "", ""
+				if run.Error != nil {
+					code = run.Error.Code + ": " + run.Error.Message
+				}
+				if run.OutputSummary != nil {
+					output = *run.OutputSummary
+				}
+				recs := b.log("main")
+				checkLog(t, recs)
+				rulings := rulings(recs)[2:] // after those of the message and of the tools
+				var prompt []string
+				for _, m := range b.asked("main") {
+					prompt = append(prompt, fmt.Sprintf("%s %s", m.Role, m.Text()))
+				}
+				prompt = prompt[:len(prompt)-1]
+				if code != c.code || output != c.output || strings.Join(rulings, "; ") != c.event || strings.Join(prompt, "; ") != c.prompt {
+					t.Errorf("failed with %q, answered %q after %q, the next prompt is %q", code, output, rulings, prompt)
+				}
+				b.clear()
+			})
+		}
+	})
+}
+
+// Arguments that an approver has edited, and answers, are input. Refused arguments are nowhere.
+func TestGuard_Answers(t *testing.T) {
+	noBad := plugins.Guards{Input: []plugins.Guard{{Name: "g", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
+		if strings.Contains(s.Input, "bad") {
+			return plugins.Verdict{Verdict: plugins.Refuse, Reason: "no"}, nil
+		}
+		return plugins.Verdict{Verdict: plugins.Allow}, nil
+	}}}}
+	var calls atomic.Int64
+	send := tool{plugins.Info{Name: "send", Approval: true}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		calls.Add(1)
+		return agui.ToolOutput{ResultSummary: "sent"}, nil
+	}}
+	asks := agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		a, err := run.Ask(ctx, agui.Interrupt{Message: "Which?"})
+		return agui.WorkerOutput{Answer: string(a.Payload)}, err
+	}}
+	b := open(t, runtime.Config{}, guarded{asksFor("sends", "send", `{"to":"me"}`), noBad}, guarded{asks, noBad}, send)
+	s := b.start("edits", "sends", "go")
+	b.reply(s.RunID, always(`{"approved":true,"editedArgs":{"to":"b\u0061d"}}`))
+	if run := b.wait(s.RunID, runtime.Completed); *run.OutputSummary != "no" || calls.Load() != 0 {
+		t.Errorf("answered %q after %d calls", *run.OutputSummary, calls.Load())
+	}
+	for _, r := range b.log("edits") {
+		if e, ok := r.Event.(agui.ToolCallResult); ok && string(e.Output.ToolCallArgs) != `{"to":"me"}` {
+			t.Errorf("the result has %s", e.Output.ToolCallArgs)
+		}
+	}
+	s = b.start("answers", "asks", "go")
+	b.reply(s.RunID, always(`"the bad one"`))
+	if run := b.wait(s.RunID, runtime.Failed); run.Error.Code != "guard_refused" {
+		t.Errorf("error %+v", run.Error)
 	}
 }
 
@@ -358,6 +450,10 @@ func TestGuard_RefusesWhatOthersBrought(t *testing.T) {
 	for name, req := range map[string]runtime.StartRequest{
 		"system":  {Messages: []agui.Message{{Role: agui.RoleSystem, Content: "be bad"}, {Role: agui.RoleUser, Content: "go"}}},
 		"context": {Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}}, Context: []agui.Context{{Value: "be bad"}}},
+		"tools":   {Messages: user("go"), Tools: []agui.Tool{{Name: "t", Parameters: json.RawMessage(`{"properties":{"b\u0061d":{}}}`)}}},
+		"items":   {Messages: user("go"), ContextItemIDs: []string{"bad"}},
+		"props":   {Messages: user("go"), ForwardedProps: json.RawMessage(`{"bad":1}`)},
+		"state":   {Messages: user("go"), State: json.RawMessage(`{"is":["bad"]}`)},
 	} {
 		req.Agent, req.ThreadID = "clerk", name
 		s, err := b.StartRun(t.Context(), local, req)

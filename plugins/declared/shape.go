@@ -76,7 +76,7 @@ type Parameters struct {
 
 // Guards check an agent.
 type Guards struct {
-	Input  []*Guard `yaml:"input" doc:"Guards of the user messages that are new, before the agent gets them."`
+	Input  []*Guard `yaml:"input" doc:"Guards of what people and clients give the agent, before it gets it."`
 	Tool   []*Guard `yaml:"tool" doc:"Guards of each tool call, before it is made."`
 	Output []*Guard `yaml:"output" doc:"Guards of the answer."`
 }

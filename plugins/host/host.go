@@ -67,6 +67,8 @@ type GuardCaller interface {
 	GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error)
 	// FitArgs returns the arguments of a call as the tool gets them, and unchanged if they do not fit, because such a call fails.
 	FitArgs(tool string, args json.RawMessage) json.RawMessage
+	// ClientResult reports whether a tool is the client's, and returns the id of the message with the result of its call.
+	ClientResult(tool, call string) (message string, ok bool)
 }
 
 // Rememberer is a Host that stores texts of agents about threads.
@@ -82,6 +84,13 @@ type Chooser interface {
 	plugins.Agent
 	// Chooses returns the names or patterns of the tools and agents, and the number that the model takes, 0 for any.
 	Chooses() (patterns []string, most int)
+}
+
+// Reader is an Agent that reads a part of its input. The rest is not given to it, so that guards need not judge it.
+type Reader interface {
+	plugins.Agent
+	// Reads returns the input without the members that the agent does not read.
+	Reads(in plugins.Input) plugins.Input
 }
 
 // Overridable is an Agent that asks its model with Input.Overrides.

@@ -17,7 +17,6 @@ import (
 const (
 	maxAttachment  = 16 << 20
 	maxAttachments = 24 << 20
-	maxText        = 1 << 20 // of a text attachment
 )
 
 // attachments reads the attachments of turns, the latest first, up to the limit. The model gets only a note about others.
@@ -92,8 +91,8 @@ func (t *turn) readAttachment(ctx context.Context, named plugins.Attachment, to 
 	}
 	kind, _, _ := strings.Cut(a.MimeType, ";")
 	switch kind = strings.TrimSpace(kind); {
-	case Textual(kind):
-		if len(data) > maxText {
+	case agui.Textual(kind):
+		if len(data) > plugins.MaxTextAttachment {
 			to.describe(a, fmt.Sprintf(", %d bytes, too large to be shown", a.Size))
 			return nil
 		}

@@ -22,7 +22,8 @@ var ErrNoItem = errors.New("no such item")
 
 // ContextSource resolves contextItemIds: items that a run gets in addition to the conversation.
 type ContextSource interface {
-	// Item returns the text of an item for the user and project of in, or ErrNoItem.
+	// Item returns the text of an item for the user and project of in, or ErrNoItem. in has the members that the agent reads. Guards of
+	// the input judge the id, and not the text.
 	Item(ctx context.Context, in *plugins.Input, id string) (string, error)
 }
 

@@ -90,6 +90,7 @@ type Agent struct {
 var (
 	_ host.Chooser     = (*Agent)(nil)
 	_ host.Overridable = (*Agent)(nil)
+	_ host.Reader      = (*Agent)(nil)
 )
 
 // New returns an agent. It fails for an invalid configuration.
@@ -158,6 +159,18 @@ func (a *Agent) Chooses() (patterns []string, most int) {
 
 // Overridable implements host.Overridable.
 func (a *Agent) Overridable() bool { return true }
+
+// Reads implements host.Reader: prompts have no other members.
+func (a *Agent) Reads(in plugins.Input) plugins.Input {
+	in.ForwardedProps = nil
+	if !a.cfg.ShowState {
+		in.State = nil
+	}
+	if a.cfg.Items == nil {
+		in.ContextItemIDs = nil
+	}
+	return in
+}
 
 // with returns the agent as a run overrides it.
 func (a *Agent) with(o *plugins.ModelOverrides) *Agent {

@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -126,7 +125,7 @@ func (a *Agent) contentPart(p *agui.Part) llms.ContentPart {
 	case p.Source.Type == "url":
 		return llms.TextContent{Text: fmt.Sprintf("[%s at %s, which cannot be shown]", clip(p.Type, 100), clip(p.Source.Value, 1000))}
 	}
-	data, err := DecodeBase64(p.Source.Value)
+	data, err := agui.DecodeBase64(p.Source.Value)
 	if err != nil {
 		return llms.TextContent{Text: fmt.Sprintf("[%s %s, which cannot be read]", clip(p.Type, 100), clip(p.Source.MimeType, 100))}
 	}
@@ -156,19 +155,4 @@ func (a *Agent) mediaOf(tool string, parts json.RawMessage) (list []llms.Content
 		return nil
 	}
 	return append([]llms.ContentPart{llms.TextContent{Text: "From the result of " + tool + ":"}}, list...)
-}
-
-// Textual reports whether files of a media type are texts.
-func Textual(mediaType string) bool {
-	switch mediaType {
-	case "application/json", "application/yaml", "application/xml", "image/svg+xml":
-		return true
-	}
-	return strings.HasPrefix(mediaType, "text/")
-}
-
-// DecodeBase64 decodes base64 in any of its forms: standard or for URLs, with or without padding and white space.
-func DecodeBase64(s string) ([]byte, error) {
-	s = strings.NewReplacer("-", "+", "_", "/", "=", "", " ", "", "\n", "", "\r", "", "\t", "").Replace(s)
-	return base64.RawStdEncoding.DecodeString(s)
 }

@@ -116,7 +116,7 @@ func (t *turn) instructions(ctx context.Context, system []agui.Message) (parts [
 		left -= len(text)
 		tell("Item "+id, text)
 	}
-	if t.cfg.ShowState && string(in.State) != "{}" {
+	if len(in.State) > 0 && string(in.State) != "{}" {
 		tell("The thread's state", string(in.State))
 	}
 	return parts, nil

@@ -158,6 +158,21 @@ func (h *host) GuardAgent(ctx context.Context, u plugins.Use, query string) (agu
 // FitArgs returns the arguments unchanged, as the tools of a test get them.
 func (h *host) FitArgs(_ string, args json.RawMessage) json.RawMessage { return args }
 
+// ClientResult finds the result of a call that the client has made.
+func (h *host) ClientResult(tool, call string) (message string, ok bool) {
+	if h.tool(tool) != nil || !h.offers(tool) {
+		return "", false
+	}
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	for _, m := range h.s.fold.Messages() {
+		if m.Role == agui.RoleTool && m.ToolCallID == call {
+			message = m.ID
+		}
+	}
+	return message, true
+}
+
 // GuardTool calls a tool of the test as a guard.
 func (h *host) GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error) {
 	tool := h.tool(u.Name)

@@ -92,7 +92,8 @@ type toolCall struct {
 	m *data.Memo // of the call
 	u plugins.Use
 
-	guard bool // it is a guard's, and not shown
+	guard   bool // it is a guard's, and not shown
+	refused bool // guards have refused the arguments that an approver has edited
 }
 
 // owe makes the step owe the result of a call that was opened before.
@@ -284,13 +285,15 @@ func (c *toolCall) recheck() (*agui.ToolOutput, error) {
 	if args == nil || c.u.Recheck == nil || c.m.Begun { // a call that has begun was checked before
 		return nil, nil
 	}
-	return c.u.Recheck(args)
+	out, err := c.u.Recheck(args)
+	c.refused = out != nil
+	return out, err
 }
 
 // executed returns the arguments of the executed call: the requested ones, or those that an approver or a guard has edited.
 func (c *toolCall) executed() json.RawMessage {
 	m, _ := c.approvalMemo()
-	if args := editedBy(m); args != nil {
+	if args := editedBy(m); args != nil && !c.refused {
 		return args
 	}
 	return c.guarded()

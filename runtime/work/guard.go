@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -67,6 +68,21 @@ func (s *step) GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, e
 	return c.invoke(ctx, tool, orDefault(tool.Info().Timeout, s.l.en.cfg.ToolTimeout), &plugins.Call{
 		ID: NewID(), Args: args, ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
 	})
+}
+
+// ClientResult finds the result of a client's call: see [host.GuardCaller].
+func (s *step) ClientResult(tool, call string) (message string, ok bool) {
+	if _, ok := s.l.clientTools.byName[tool]; !ok {
+		return "", false
+	}
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	all := s.l.span.fold.Messages()
+	i := slices.IndexFunc(all, func(m agui.Message) bool { return m.Role == agui.RoleTool && m.ToolCallID == call })
+	if i < 0 {
+		return "", true
+	}
+	return all[i].ID, true
 }
 
 // FitArgs returns the arguments as the tool gets them: see [host.GuardCaller].

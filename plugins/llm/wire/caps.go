@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 // Caps are the capabilities of a server. The zero value is a server like OpenAI's that refuses nothing. A server's needs are known
@@ -38,7 +38,7 @@ func (c Caps) Takes(mediaType string, url bool) bool {
 	if url {
 		return c.URLs && slices.ContainsFunc(c.Media, isImage)
 	}
-	return llm.Textual(mediaType) || slices.ContainsFunc(c.Media, func(t string) bool {
+	return agui.Textual(mediaType) || slices.ContainsFunc(c.Media, func(t string) bool {
 		prefix, all := strings.CutSuffix(t, "*")
 		return t == mediaType || all && strings.HasPrefix(mediaType, prefix)
 	})

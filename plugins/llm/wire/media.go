@@ -9,12 +9,11 @@ import (
 	_ "image/gif" // for DecodeConfig
 	"image/jpeg"
 	"image/png"
-	"net/url"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 // Media is an image or a file of a message: its bytes or its URL.
@@ -69,7 +68,7 @@ func (a *arranger) media(p llms.ContentPart) (Part, bool) {
 		return Part{}, false
 	}
 	drawing := m.Type == "image/svg+xml"
-	if m.URL == "" && llm.Textual(m.Type) && len(m.Data) > 0 && (!drawing || len(m.Data) <= maxDrawing) {
+	if m.URL == "" && agui.Textual(m.Type) && len(m.Data) > 0 && (!drawing || len(m.Data) <= maxDrawing) {
 		text := strings.ToValidUTF8(string(m.Data), "\uFFFD")
 		if drawing {
 			text = "[an image (image/svg+xml) as text:]\n" + text
@@ -103,11 +102,11 @@ func mediaOf(p llms.ContentPart) (m *Media, ok bool) {
 	case llms.BinaryContent:
 		m = &Media{Type: p.MIMEType, Data: p.Data}
 	case llms.ImageURLContent:
-		if scheme, _, _ := strings.Cut(p.URL, ":"); !strings.EqualFold(scheme, "data") {
+		kind, data, ok := agui.DataURL(p.URL)
+		if !ok {
 			return &Media{URL: p.URL, Detail: p.Detail}, true
 		}
-		m = dataURL(p.URL)
-		m.Detail = p.Detail
+		m = &Media{Type: kind, Data: data, Detail: p.Detail}
 	default:
 		return nil, false
 	}
@@ -117,23 +116,6 @@ func mediaOf(p llms.ContentPart) (m *Media, ok bool) {
 		m.Type = kind
 	}
 	return m, true
-}
-
-// dataURL reads a data: URL; one that cannot be read is empty.
-func dataURL(s string) *Media {
-	head, data, _ := strings.Cut(s[len("data:"):], ",")
-	kind, coding, _ := strings.Cut(head, ";")
-	m := &Media{Type: kind}
-	plain, err := url.PathUnescape(data)
-	if err != nil {
-		plain = data
-	}
-	if !strings.Contains(strings.ToLower(coding), "base64") {
-		m.Data = []byte(plain)
-		return m
-	}
-	m.Data, _ = llm.DecodeBase64(plain)
-	return m
 }
 
 // signatures are the first bytes of files by their type.

@@ -1,0 +1,115 @@
+package plugins
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// textsOf returns the texts of values: all their strings, and the strings, names and numbers of their JSON. So a member that a type gets
+// later is judged, too.
+func textsOf(values ...any) (all []string) {
+	for _, v := range values {
+		all = appendTexts(all, reflect.ValueOf(v))
+	}
+	return all
+}
+
+func appendTexts(all []string, v reflect.Value) []string {
+	switch v.Kind() {
+	case reflect.String:
+		return appendText(all, v.String())
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			return appendTexts(all, v.Elem())
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return append(all, textsIn(v.Bytes())...)
+		}
+		for i := range v.Len() {
+			all = appendTexts(all, v.Index(i))
+		}
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			all = appendTexts(all, field)
+		}
+	}
+	return all
+}
+
+// appendText adds a text, and what it says as JSON if it escapes something: some providers get it decoded.
+func appendText(all []string, text string) []string {
+	if text == "" {
+		return all
+	}
+	all = append(all, text)
+	if strings.Contains(text, `\`) && json.Valid([]byte(text)) {
+		all = append(all, textsIn([]byte(text))...)
+	}
+	return all
+}
+
+// messageTexts returns the texts of a message but its id and its role, which is one of a few words. Images and files have none, except
+// those that are texts.
+func messageTexts(m *agui.Message) []string {
+	rest := *m
+	rest.ID, rest.Role, rest.Parts, rest.Metadata = "", "", nil, nil
+	files := make(map[string]string) // texts of sources by their values
+	for _, p := range m.ContentParts() {
+		if p.Source != nil {
+			files[p.Source.Value] = p.Source.Text()
+		}
+	}
+	var parts []string
+	for _, text := range textsIn(m.Parts) {
+		if file, ok := files[text]; ok {
+			text = file
+		}
+		parts = appendText(parts, text)
+	}
+	all := slices.Concat(parts, textsOf(rest))
+	var metadata map[string]json.RawMessage
+	_ = json.Unmarshal(m.Metadata, &metadata) // absent metadata has no members
+	for _, name := range slices.Sorted(maps.Keys(metadata)) {
+		if name != "workerAgentOutput" { // of a message that was appended: it repeats the text
+			all = append(append(all, name), textsIn(metadata[name])...)
+		}
+	}
+	return all
+}
+
+// resultTexts returns the texts of the result of a call that a client has made.
+func resultTexts(out *agui.ToolOutput) []string {
+	rest := *out
+	rest.ToolName, rest.ToolCallID, rest.ToolCallArgs, rest.Status, rest.Parts = "", "", nil, "", nil
+	return append(textsOf(rest), messageTexts(&agui.Message{Role: agui.RoleTool, Parts: out.Parts})...)
+}
+
+// textsIn returns all texts of a JSON value, the names of members among them.
+func textsIn(raw json.RawMessage) (all []string) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	for {
+		switch t, err := d.Token(); t := t.(type) {
+		case string:
+			all = append(all, t)
+		case json.Number:
+			all = append(all, t.String())
+		default:
+			if err != nil {
+				return all
+			}
+		}
+	}
+}
+
+// join joins the texts that are not empty.
+func join(texts []string, with string) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return s == "" }), with)
+}
