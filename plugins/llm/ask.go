@@ -305,14 +305,14 @@ func paceOf(m Streamer, req *Request) *pace.Model {
 	return nil
 }
 
-// outcome classifies the error of a call for the model's breaker.
+// outcome classifies the error of a call for the model's breaker: its code alone, because operators of any project read it.
 func outcome(ctx context.Context, err error) error {
 	failed, ok := errors.AsType[*Error](err)
 	switch {
 	case err == nil:
 		return nil
 	case ok && ctx.Err() == nil && slices.Contains(down, failed.Code):
-		return err
+		return errors.New(failed.Code)
 	}
 	return pace.ErrNeither
 }
