@@ -249,6 +249,34 @@ func responsesForms() map[string]Form {
 				`{"type":"response.output_item.done","item":{"id":"m","type":"message","content":[{"type":"output_text","text":"Hello"}]}}`, completed),
 			Text: "Hello",
 		},
+		"text done alone": {Script: Events("responses", `{"type":"response.output_text.done","item_id":"m","output_index":0,"content_index":0,"text":"Hello"}`, completed), Text: "Hello"},
+		"two parts, one done alone": {
+			Script: Events("responses", `{"type":"response.output_text.delta","item_id":"m","content_index":0,"delta":"Hel"}`, `{"type":"response.output_text.done","item_id":"m","content_index":0,"text":"Hel"}`,
+				`{"type":"response.output_text.done","item_id":"m","content_index":1,"text":"lo"}`, completed),
+			Text: "Hello",
+		},
+		"pieces without id, items with": {
+			Script: Events("responses", `{"type":"response.reasoning_summary_text.delta","delta":"Hm"}`, `{"type":"response.output_item.done","item":{"id":"r","type":"reasoning","summary":[{"type":"summary_text","text":"Hm"}]}}`,
+				`{"type":"response.output_text.delta","delta":"Hello"}`, `{"type":"response.output_text.done","text":"Hello"}`,
+				`{"type":"response.output_item.done","output_index":1,"item":{"id":"m","type":"message","content":[{"type":"output_text","text":"Hello"}]}}`, completed),
+			Text: "Hello", Reasoning: "Hm",
+		},
+		"pieces without id, the end with": {
+			Script: Events("responses", `{"type":"response.output_text.delta","delta":"Hello"}`,
+				`{"type":"response.completed","response":{"status":"completed","output":[{"type":"reasoning","id":"r","summary":[{"type":"summary_text","text":"Hm"}]},{"type":"message","id":"m","content":[{"type":"output_text","text":"Hello"}]}]}}`),
+			Text: "Hello", Reasoning: "Hm",
+		},
+		"ids that change": {
+			Script: Events("responses", `{"type":"response.output_text.delta","output_index":0,"item_id":"a","delta":"Hel"}`, `{"type":"response.output_text.delta","output_index":0,"item_id":"b","delta":"lo"}`,
+				`{"type":"response.output_item.done","output_index":0,"item":{"id":"c","type":"message","content":[{"type":"output_text","text":"Hello"}]}}`,
+				`{"type":"response.completed","response":{"status":"completed","output":[{"type":"message","id":"d","content":[{"type":"output_text","text":"Hello"}]}]}}`),
+			Text: "Hello",
+		},
+		"two messages": {
+			Script: Events("responses", `{"type":"response.output_text.delta","item_id":"a","delta":"Hel"}`, `{"type":"response.output_item.done","item":{"id":"a","type":"message","content":[{"text":"Hel"}]}}`,
+				`{"type":"response.output_item.done","item":{"id":"b","type":"message","content":[{"text":"lo"}]}}`, completed),
+			Text: "Hello",
+		},
 		"index as text":      {Script: Events("responses", `{"type":"response.output_text.delta","output_index":"0","content_index":"0","delta":"Hello"}`, completed), Text: "Hello"},
 		"response is failed": {Script: Events("responses", `{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"The GPU is gone"}}}`), Code: "provider_error", Text: "The GPU is gone"},
 		"error without object": {

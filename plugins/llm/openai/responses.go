@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,19 +18,23 @@ func (m *Model) respond(ctx context.Context, req llm.Request, show func(llm.Piec
 	if err != nil {
 		return llm.Response{}, err
 	}
-	a := &responsesAnswer{Answer: e.Answer(req, show), endpoint: e, said: map[string]bool{}, done: map[string]bool{}}
+	a := &responsesAnswer{Answer: e.Answer(req, show), endpoint: e}
 	return a.Read(ctx, res, a.add)
 }
 
 // responsesEvent is the part of an event that is used.
 type responsesEvent struct {
-	Type        wire.Word       `json:"type"`
-	OutputIndex wire.Word       `json:"output_index"`
-	ItemID      wire.Word       `json:"item_id"`
-	Delta       wire.Text       `json:"delta"`
-	Arguments   wire.Args       `json:"arguments"`
-	Item        json.RawMessage `json:"item"`
-	Response    *responsesEnd   `json:"response"`
+	Type         wire.Word       `json:"type"`
+	OutputIndex  wire.Word       `json:"output_index"`
+	ItemID       wire.Word       `json:"item_id"`
+	ContentIndex wire.Word       `json:"content_index"`
+	SummaryIndex wire.Word       `json:"summary_index"`
+	Delta        wire.Text       `json:"delta"`
+	Text         wire.Text       `json:"text"`
+	Refusal      wire.Text       `json:"refusal"`
+	Arguments    wire.Args       `json:"arguments"`
+	Item         json.RawMessage `json:"item"`
+	Response     *responsesEnd   `json:"response"`
 	responsesEnd
 }
 
@@ -99,10 +104,56 @@ type responsesEnd struct {
 type responsesAnswer struct {
 	*wire.Answer
 	endpoint *wire.Endpoint
-	said     map[string]bool // items whose text, or name of a call, was read
-	done     map[string]bool // items that were sent as a whole
-	indexed  bool            // events have the index of their item
+	output   []*output // in the order in which it began
 	refused  bool
+}
+
+// output is an item of the output, as far as it was read.
+type output struct {
+	kind, id, index string
+	said            map[string]bool // parts of the text that came in pieces, by their index
+	begun           bool            // the call's name was read
+	arguments       string          // that came before the call's name
+	done            bool
+}
+
+func (o *output) saidAll(part string) bool {
+	return o.said[part] || o.said[""] || part == "" && len(o.said) > 0
+}
+
+// The kinds of items that are read.
+const (
+	message      = "message"
+	reasoning    = "reasoning"
+	functionCall = "function_call"
+)
+
+// find returns the item with an id, else that under an index, else the newest of the kind that is not done. It begins one if there is none.
+func (a *responsesAnswer) find(kind, id, index string) *output {
+	var byIndex, newest *output
+	for _, o := range a.output {
+		switch {
+		case o.kind != kind:
+		case id != "" && o.id == id:
+			return o
+		case index != "" && o.index == index:
+			byIndex = o
+		case !o.done && (index == "" || o.index == "") && (id == "" || o.id == "" || index == ""):
+			newest = o
+		}
+	}
+	o := cmp.Or(byIndex, newest)
+	if o == nil {
+		o = a.begin(kind)
+	}
+	o.id, o.index = cmp.Or(o.id, id), cmp.Or(o.index, index)
+	return o
+}
+
+func (a *responsesAnswer) begin(kind string) *output {
+	o := &output{kind: kind, said: map[string]bool{}}
+	a.output = append(a.output, o)
+	return o
 }
 
 func (a *responsesAnswer) add(event string, object []byte) (done bool, err error) {
@@ -118,7 +169,7 @@ func (a *responsesAnswer) add(event string, object []byte) (done bool, err error
 	if ev.Response != nil {
 		a.count(ev.Response)
 	}
-	key := a.key(ev.OutputIndex, ev.ItemID)
+	of := func(kind string) *output { return a.find(kind, string(ev.ItemID), string(ev.OutputIndex)) }
 	switch kind {
 	case "response.failed", "response.cancelled":
 		if ev.Response != nil {
@@ -128,56 +179,86 @@ func (a *responsesAnswer) add(event string, object []byte) (done bool, err error
 		if ev.Response != nil {
 			return true, a.end(ev.Response)
 		}
-	case "response.output_text.delta":
-		a.said[key] = true
-		return false, a.Text(string(ev.Delta))
-	case "response.refusal.delta":
-		a.refused, a.said[key] = true, true
-		return false, a.Text(string(ev.Delta))
-	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		a.said[key] = true
-		return false, a.Reasoning(string(ev.Delta))
-	case "response.function_call_arguments.delta", "response.function_call_arguments.done":
-		whole := strings.HasSuffix(kind, ".done")
-		_, err := a.Call(wire.CallPart{Key: key, Args: wire.Args{Text: string(ev.Delta) + ev.Arguments.Text, Whole: whole}})
-		return false, err
+	case "response.output_text.delta", "response.output_text.done":
+		return false, a.piece(of(message), string(ev.ContentIndex), ev.Delta, ev.Text, a.Text)
+	case "response.refusal.delta", "response.refusal.done":
+		a.refused = true
+		return false, a.piece(of(message), string(ev.ContentIndex), ev.Delta, ev.Refusal, a.Text)
+	case "response.reasoning_summary_text.delta", "response.reasoning_summary_text.done":
+		return false, a.piece(of(reasoning), string(ev.SummaryIndex), ev.Delta, ev.Text, a.Reasoning)
+	case "response.reasoning_text.delta", "response.reasoning_text.done":
+		return false, a.piece(of(reasoning), string(ev.ContentIndex), ev.Delta, ev.Text, a.Reasoning)
+	case "response.function_call_arguments.delta":
+		return false, a.arguments(of(functionCall), wire.Args{Text: string(ev.Delta)})
+	case "response.function_call_arguments.done":
+		return false, a.arguments(of(functionCall), wire.Args{Text: ev.Arguments.Text, Whole: true})
 	case "response.output_item.added", "response.output_item.done":
-		done := strings.HasSuffix(kind, ".done")
-		a.done[key] = done
-		return false, a.item(ev.OutputIndex, ev.Item, done)
+		return false, a.item(string(ev.OutputIndex), ev.Item, strings.HasSuffix(kind, ".done"))
 	}
 	return false, a.Failed(object, strings.HasPrefix(kind, "response."))
 }
 
-// key returns the identity of an item of the output.
-func (a *responsesAnswer) key(index, id wire.Word) string {
-	a.indexed = a.indexed || index != ""
-	if a.indexed {
-		return string(index)
+// piece adds a piece of a part of o's text, or the whole part if it did not come in pieces.
+func (a *responsesAnswer) piece(o *output, part string, piece, whole wire.Text, add func(string) error) error {
+	switch {
+	case piece != "":
+		o.said[part] = true
+		return add(string(piece))
+	case whole == "" || o.saidAll(part):
+		return nil
 	}
-	return string(id)
+	o.said[part] = true
+	return add(string(whole))
 }
 
-// item begins or completes a call, carries reasoning, and adds text that was not sent in pieces.
-func (a *responsesAnswer) item(index wire.Word, raw json.RawMessage, done bool) error {
+// arguments adds a piece of o's arguments, or all of them.
+func (a *responsesAnswer) arguments(o *output, args wire.Args) error {
+	if o.begun {
+		_, err := a.Call(wire.CallPart{Key: a.key(o), Args: args})
+		return err
+	}
+	if o.arguments += args.Text; args.Whole {
+		o.arguments = args.Text
+	}
+	return nil
+}
+
+// key identifies o's call.
+func (a *responsesAnswer) key(o *output) string { return strconv.Itoa(slices.Index(a.output, o)) }
+
+// item begins or completes an item. What did not come in pieces is added.
+func (a *responsesAnswer) item(index string, raw json.RawMessage, done bool) error {
 	var item responsesItem
 	if err := a.Decode(raw, &item); err != nil {
 		return err
 	}
-	key := a.key(index, item.ID)
-	said := a.said[key]
+	kind, id := string(item.Type), string(item.ID)
+	var o *output
+	if known := func(o *output) bool {
+		return o.kind == kind && (id != "" && o.id == id || index != "" && o.index == index)
+	}; !done && !slices.ContainsFunc(a.output, known) {
+		o = a.begin(kind)
+		o.id, o.index = id, index
+	} else {
+		o = a.find(kind, id, index)
+	}
+	return a.complete(o, &item, raw, done)
+}
+
+// complete adds what an item has to o.
+func (a *responsesAnswer) complete(o *output, item *responsesItem, raw json.RawMessage, done bool) error {
+	o.done = o.done || done
 	switch {
-	case item.Type == "function_call":
-		a.said[key] = true
-		part := wire.CallPart{Key: key, Args: wire.Args{Text: item.Arguments.Text, Whole: true}}
-		if !said {
-			part.ID, part.Name, part.Begins = string(cmp.Or(item.CallID, item.ID)), string(item.Name), true
-		}
-		_, err := a.Call(part)
-		return err
+	case o.kind == functionCall:
+		return a.call(o, item)
 	case !done:
 		return nil
-	case item.Type == "reasoning" && item.EncryptedContent != "":
+	case o.kind == message:
+		return a.piece(o, "", "", item.Content, a.Text)
+	case o.kind != reasoning:
+		return nil
+	}
+	if item.EncryptedContent != "" {
 		var thought responsesThought
 		if err := a.Decode(raw, &thought); err != nil {
 			return err
@@ -186,27 +267,37 @@ func (a *responsesAnswer) item(index wire.Word, raw json.RawMessage, done bool) 
 			return err
 		}
 	}
-	if said {
-		return nil
+	return a.piece(o, "", "", cmp.Or(item.Summary, item.Content), a.Reasoning)
+}
+
+// call begins o's call, or has its arguments.
+func (a *responsesAnswer) call(o *output, item *responsesItem) error {
+	part := wire.CallPart{Key: a.key(o)}
+	if !o.begun {
+		o.begun = true
+		part.ID, part.Name, part.Begins = string(cmp.Or(item.CallID, item.ID)), string(item.Name), true
+		part.Args.Text = o.arguments
+		if _, err := a.Call(part); err != nil {
+			return err
+		}
 	}
-	a.said[key] = true
-	switch item.Type {
-	case "message":
-		return a.Text(string(item.Content))
-	case "reasoning":
-		return a.Reasoning(string(cmp.Or(item.Summary, item.Content)))
-	}
-	return nil
+	_, err := a.Call(wire.CallPart{Key: part.Key, Args: wire.Args{Text: item.Arguments.Text, Whole: true}})
+	return err
 }
 
 // end adds the items that had no events of their own.
 func (a *responsesAnswer) end(r *responsesEnd) error {
-	for i, raw := range r.Output {
-		index := wire.Word(strconv.Itoa(i))
-		if a.done[a.key(index, "")] {
+	seen := map[string]int{} // by kind
+	for _, raw := range r.Output {
+		var item responsesItem
+		if err := a.Decode(raw, &item); err != nil {
+			return err
+		}
+		o := a.nth(string(item.Type), string(item.ID), seen[string(item.Type)])
+		if seen[string(item.Type)]++; o.done {
 			continue
 		}
-		if err := a.item(index, raw, true); err != nil {
+		if err := a.complete(o, &item, raw, true); err != nil {
 			return err
 		}
 	}
@@ -219,6 +310,28 @@ func (a *responsesAnswer) end(r *responsesEnd) error {
 		a.Finish = "stop"
 	}
 	return nil
+}
+
+// nth returns the item with an id, else that which began as the nth of the kind. It begins one if there is none.
+func (a *responsesAnswer) nth(kind, id string, n int) *output {
+	var nth *output
+	for _, o := range a.output {
+		switch {
+		case o.kind != kind:
+		case id != "" && o.id == id:
+			return o
+		case n == 0:
+			nth = o
+			fallthrough
+		default:
+			n--
+		}
+	}
+	if nth == nil {
+		nth = a.begin(kind)
+		nth.id = id
+	}
+	return nth
 }
 
 func (a *responsesAnswer) count(r *responsesEnd) {
