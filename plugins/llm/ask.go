@@ -195,6 +195,9 @@ func (t *turn) attempt(ctx context.Context, m Streamer, other bool, req Request,
 	if err == nil && len(ans.Calls) == 0 && strings.TrimSpace(resp.Text) == "" {
 		err = none(&resp)
 	}
+	if err == nil && len(ans.Calls) == 0 && t.tools.written(resp.Text) {
+		err = &Error{Code: "bad_answer", Message: "The model has written the call of a tool as text", Retryable: true}
+	}
 	if err == nil && t.form != nil && len(ans.Calls) == 0 {
 		err = t.structure(&resp, ans)
 	}

@@ -17,9 +17,9 @@ func allowed(r rune) bool {
 // dotless returns a name of a tool with dots as underscores.
 func dotless(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
-// distinct returns a name that providers accept and that no other name becomes: with a hash of the name. It keeps the beginning of
+// Alias returns a name of a tool or a property that providers accept and that no other name becomes: with a hash of the name. It keeps the beginning of
 // the name's letters.
-func distinct(name string) string {
+func Alias(name string) string {
 	kept := strings.Trim(strings.Map(func(r rune) rune {
 		switch {
 		case allowed(r):
@@ -42,5 +42,5 @@ func wireOf(name string) string {
 	if wire := dotless(name); wireName.MatchString(wire) {
 		return wire
 	}
-	return distinct(name)
+	return Alias(name)
 }

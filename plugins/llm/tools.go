@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -62,7 +63,7 @@ func offered(run *plugins.Run, patterns []string) *toolbox {
 func (b *toolbox) add(info plugins.Info, shared bool) {
 	wire := wireOf(info.Name)
 	if shared && wire != info.Name {
-		wire = distinct(info.Name)
+		wire = Alias(info.Name)
 	}
 	b.names[wire], b.wires[info.Name] = info.Name, wire
 	f := &llms.FunctionDefinition{Name: wire, Description: info.Description}
@@ -85,6 +86,22 @@ func (b *toolbox) name(wire string) string {
 		}
 	}
 	return plain("_" + wire)
+}
+
+// asText finds a call that a model has written instead of made, in the forms in which models are trained to write them. The rest of the
+// line or the next one names the tool.
+var asText = regexp.MustCompile(`(?m)^\s*(?:<tool_call>|<\|tool_call(?:s_section_begin|_begin)?\|>|<｜tool▁calls?▁begin｜>|<function=|<function_calls>|\[TOOL_CALLS\])((?:.*\n?){0,2})`)
+
+// written reports whether a text has the call of one of the tools.
+func (b *toolbox) written(text string) bool {
+	for _, call := range asText.FindAllStringSubmatch(text, -1) {
+		for wire, name := range b.names {
+			if strings.Contains(call[1], wire) || strings.Contains(call[1], name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // wire returns the provider's name of a tool, even of one that is no longer offered.

@@ -12,7 +12,7 @@ import (
 const MaxSentence = 1000
 
 // members of a response that can have its description, in the order of preference.
-var members = []string{"error_description", "message", "error_message", "msg", "detail", "details", "errors", "error", "title", "reason"}
+var members = []string{"error_description", "message", "error_message", "msg", "status_msg", "base_resp", "detail", "details", "errors", "error", "title", "reason"}
 
 // depth limits how far a description is searched in objects, lists and JSON texts.
 const depth = 6

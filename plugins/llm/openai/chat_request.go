@@ -170,12 +170,12 @@ func chatResults(m wire.Message, caps wire.Caps) (list []chatMessage) {
 func contentOf(parts []chatPart, caps wire.Caps) any {
 	if len(parts) == 0 {
 		switch caps.Content {
-		case "empty":
-			return ""
 		case "absent":
 			return nil
+		case "null":
+			return json.RawMessage("null")
 		}
-		return json.RawMessage("null")
+		return ""
 	}
 	var texts []string
 	for _, p := range parts {

@@ -12,6 +12,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 // nothing are answers without an answer, by protocol: the script, and the code and words of the failure.
@@ -38,6 +39,9 @@ func nothing(protocol string) map[string][3]any {
 		"cut in reasoning": {llmtest.Script{Steps: []llmtest.Step{llmtest.Reasoning("Hm")}, Finish: "length"}, "answer_cut", "max_tokens"},
 		"filtered":         {events(end("content_filter")), "content_filter", "content_filter"},
 		"spoiled":          {events(end("malformed_function_call")), "bad_answer", "malformed_function_call"},
+		"refused call":     {llmtest.Script{Status: http.StatusBadRequest, Body: `{"error":{"message":"Failed to call a function. Please adjust your prompt.","code":"tool_use_failed","failed_generation":"<function=look>"}}`}, "bad_answer", "Failed to call a function"},
+		"no answer":        {llmtest.Script{Body: `{"base_resp":{"status_code":2013,"status_msg":"invalid params"}}`}, "provider_error", "invalid params"},
+		"another document": {llmtest.Script{Body: `{"hello":["world"]}`}, "provider_error", `{"hello":["world"]}`},
 		"failed":           {events(end("insufficient_system_resource")), "provider_error", "insufficient_system_resource"},
 	}
 }
@@ -69,6 +73,28 @@ func TestAnswer_NoneFails(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A call that the model has written as text, or that the provider could not read, is the model's fault: the answer is asked again.
+func TestAnswer_SpoiledCallIsRetried(t *testing.T) {
+	hello := llmtest.Script{Steps: []llmtest.Step{llmtest.Text("Say <tool_call> and look.")}}
+	text := func(text string) llmtest.Script { return llmtest.Script{Steps: []llmtest.Step{llmtest.Text(text)}} }
+	for _, spoiled := range []llmtest.Script{
+		text("I look it up.\n<tool_call>\n{\"name\": \"look\", \"arguments\": {}}\n</tool_call>"),
+		text(`<function=look>{"at":1}</function>`), text(`[TOOL_CALLS][{"name": "look"}]`), text(`<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>look`),
+		{Status: http.StatusBadRequest, Body: `{"error":{"message":"tool call validation failed: attempted to call tool 'json'","code":"tool_use_failed"}}`},
+	} {
+		openOne(t, "chat", llmtest.Each(spoiled, hello), func(t *testing.T, m llm.Streamer, server *llmtest.Server) {
+			a, err := llm.New(llm.Config{Name: "a", Model: m})
+			if err != nil {
+				t.Fatal(err)
+			}
+			res := plugintest.Run(t, a, plugintest.Config{Input: plugins.Input{Query: "?", Tools: []agui.Tool{{Name: "look"}}}})
+			if res.Err != nil || res.Output.Answer != "Say <tool_call> and look." || len(server.Requests()) != 2 {
+				t.Errorf("%+v, %v after %d requests", res.Output, res.Err, len(server.Requests()))
+			}
+		})
 	}
 }
 

@@ -118,7 +118,7 @@ func TestTools_LeftOutAreReported(t *testing.T) {
 	servers["picky"] = s
 	a, asked := strict(t, "picky", llm.Config{})
 	in := plugins.Input{Query: "hello", Tools: []agui.Tool{
-		{Name: "m.refused"}, {Name: "m.unfit", Parameters: json.RawMessage(`{"properties":{"$a":{}},"required":["$a"]}`)}, {Name: "m.good"},
+		{Name: "m.refused"}, {Name: "m.unfit", Parameters: json.RawMessage(`{"properties":{"a":` + strings.Repeat(`{"items":`, 100) + `{}` + strings.Repeat("}", 100) + `}}`)}, {Name: "m.good"},
 	}}
 	for range 2 {
 		res := plugintest.Run(t, a, plugintest.Config{Input: in})
@@ -131,7 +131,7 @@ func TestTools_LeftOutAreReported(t *testing.T) {
 				told = append(told, string(c.Value))
 			}
 		}
-		if len(told) != 1 || !strings.Contains(told[0], `{"name":"m.refused","why":"openai: 400: Invalid schema`) || !strings.Contains(told[0], `its argument \"$a\" has a name`) {
+		if len(told) != 1 || !strings.Contains(told[0], `{"name":"m.refused","why":"openai: 400: Invalid schema`) || !strings.Contains(told[0], `its schema is too deep`) {
 			t.Errorf("told %q", told)
 		}
 	}

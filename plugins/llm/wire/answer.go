@@ -24,8 +24,11 @@ type Answer struct {
 	text      Pieces
 	reasoning Pieces
 	calls     calls
+	aliases   *aliases
+	over      bool // nothing more comes
 	places    []*place
-	events    int // read so far
+	events    int    // read so far
+	first     []byte // the beginning of the first
 }
 
 // place is a part of an answer: a text, a call, or data for later requests, which can still be empty.
@@ -55,7 +58,10 @@ func (p *Pieces) Text() Text { return Text(p.text.String()) }
 func (e *Endpoint) Answer(req llm.Request, show func(llm.Piece) error) *Answer {
 	none := agui.TokenUsage{Provider: e.Provider, Model: e.Model}
 	own := *e
-	a := &Answer{show: show, Usage: none, told: none, endpoint: &own}
+	a := &Answer{show: show, Usage: none, told: none, endpoint: &own, aliases: &aliases{}}
+	if e.sent != nil {
+		a.aliases = &e.sent.c.aliases
+	}
 	for _, t := range req.Options.Tools {
 		if t.Function != nil {
 			a.calls.names = append(a.calls.names, t.Function.Name)
@@ -125,18 +131,15 @@ func (a *Answer) parts() (list []llms.ContentPart) {
 			list = append(list, llms.TextContent{Text: text[:p.text]})
 			text = text[p.text:]
 		case i >= 0:
-			list = append(list, calls[i].toolCall())
+			list = append(list, a.toolCall(calls[i]))
 			calls = slices.Delete(calls, i, i+1)
 		}
-	}
-	for _, c := range calls { // several calls that came as one
-		list = append(list, c.toolCall())
 	}
 	return list
 }
 
-func (c *call) toolCall() llms.ToolCall {
-	return llms.ToolCall{ID: c.id, Type: "function", FunctionCall: &llms.FunctionCall{Name: c.name, Arguments: c.String()}}
+func (a *Answer) toolCall(c *call) llms.ToolCall {
+	return llms.ToolCall{ID: c.id, Type: "function", FunctionCall: &llms.FunctionCall{Name: c.name, Arguments: a.aliases.resolve(c.String())}}
 }
 
 // complete returns the response at the answer's end.
@@ -168,7 +171,7 @@ func (a *Answer) Response() llm.Response {
 	}
 	r.Reason = a.endpoint.clean(strings.TrimSpace(a.Finish + " " + a.Reason))
 	for _, c := range a.calls.order {
-		r.Calls = append(r.Calls, c.toolCall())
+		r.Calls = append(r.Calls, a.toolCall(c))
 	}
 	if len(r.Calls) > 0 && r.Finish == "stop" {
 		r.Finish = "tool_calls" // not every provider reports it

@@ -21,6 +21,8 @@ type Conversation struct {
 	Options  llms.CallOptions
 	Schema   json.RawMessage
 	LeftOut  []llm.LeftOut
+
+	aliases aliases // of the tools' properties
 }
 
 // Message is a message of a Conversation.
@@ -162,7 +164,7 @@ func (a *arranger) part(role string, p llms.ContentPart) (part Part, ok bool) {
 			return Part{}, false
 		}
 		name, arguments := callOf(p)
-		return Part{Call: &Call{ID: p.ID, Given: p.ID, Name: name, Arguments: arguments}}, true
+		return Part{Call: &Call{ID: p.ID, Given: p.ID, Name: name, Arguments: a.c.aliases.put(arguments)}}, true
 	case llms.ToolCallResponse:
 		if strings.TrimSpace(p.Content) == "" {
 			p.Content = ""

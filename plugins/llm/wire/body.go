@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/problem"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -269,7 +270,9 @@ func (a *Answer) Read(ctx context.Context, res *http.Response, add func(event st
 		if err != nil {
 			return a.end(ctx, &in, err)
 		}
-		a.events++
+		if a.events++; a.events == 1 {
+			a.first = bytes.Clone(object[:min(len(object), maxSkipped)])
+		}
 		done, err := add(event, object)
 		bad := garbled(nil)
 		switch {
@@ -299,6 +302,8 @@ func (a *Answer) end(ctx context.Context, in *body, err error) (llm.Response, er
 		return a.Response(), e.other(in.skipped)
 	case errors.Is(err, errDone), a.Finish != "", clean && a.Ended:
 		return a.complete()
+	case clean && a.events == 1 && len(a.places) == 0 && a.reasoning.Text() == "":
+		return a.Response(), e.noAnswer(a.first)
 	}
 	return a.Response(), e.Lost(ctx, err)
 }
@@ -310,6 +315,14 @@ func (a *Answer) Decode(object []byte, v any) error {
 		return nil
 	}
 	return garbled(object)
+}
+
+// noAnswer returns the failure of a response that is one object without an answer.
+func (e *Endpoint) noAnswer(object []byte) error {
+	if problem.Sentence(object, e.redact) != "" {
+		return e.Fault(0, object)
+	}
+	return &llm.Error{Code: "provider_error", Message: e.Provider + ": this is no answer: " + e.clean(string(object)), Retryable: true}
 }
 
 // other returns the failure of a response with the status of a success that is not an answer.

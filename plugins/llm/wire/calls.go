@@ -38,6 +38,7 @@ type call struct {
 	key, given string // the key and the id of its parts
 	id, name   string
 	begun      bool // by a part that Begins
+	again      bool // named again after its end, which can be the beginning of another call
 	shown      int  // bytes of args that were shown
 	ordered    bool // is in calls.order
 	arguments
@@ -61,6 +62,7 @@ const maxCalls = 256
 // Call adds a part of a call, and returns the call's id if it is known.
 func (a *Answer) Call(p CallPart) (id string, err error) {
 	l := &a.calls
+	p.Name = strings.TrimSpace(p.Name)
 	c := l.find(&p, a.events)
 	switch {
 	case c == nil && p.ID == "" && p.Name == "" && p.Args.Text == "":
@@ -83,51 +85,78 @@ func (a *Answer) Call(p CallPart) (id string, err error) {
 
 // find returns the call that a part belongs to, nil for none. It removes arguments that only repeat the call's.
 func (l *calls) find(p *CallPart, event int) *call {
-	if p.ID != "" {
+	switch {
+	case p.Name == "":
+		return l.nameless(p)
+	case p.ID != "":
 		return l.identified(p)
 	}
 	c := l.under(p.Key)
 	switch {
-	case c != nil && c.ends(p):
-		p.Name = c.name
+	case c == nil:
 		return nil
-	case c == nil || !l.opens(c, p):
+	case !l.opens(c, p):
+		c.again = c.complete() && !c.blank() && p.Args.Text == ""
 		return c
-	case p.Name == c.name && c.pieces > 1 && event != c.event && c.same(p.Args.Text):
+	case c.pieces > 1 && event != c.event && p.Name == c.name && c.same(p.Args.Text):
 		p.Args = Args{} // the whole call again, after its pieces
 		return c
 	}
 	return nil
 }
 
-// identified returns the call with a part's id, which can come late, differ in each piece or be the same for all calls.
+// nameless returns the call of a part without a name: that with its id, else that under its key, else the newest with a name. Such a part
+// opens a call only where nothing else can have been meant.
+func (l *calls) nameless(p *CallPart) *call {
+	var byID, byKey, newest *call
+	for _, c := range l.list {
+		switch {
+		case p.ID != "" && c.given == p.ID && (byID == nil || c.key == p.Key || byID.key != p.Key):
+			byID = c
+		case p.Key != "" && c.key == p.Key:
+			byKey = c
+		case c.name != "" || p.Key == "":
+			newest = c
+		}
+	}
+	c := cmp.Or(byID, byKey, newest)
+	switch {
+	case c == nil:
+	case c.same(p.Args.Text):
+		p.Args = Args{}
+	case c.again && opening(p.Args.Text):
+		p.Name = c.name
+		return nil
+	}
+	return c
+}
+
+// identified returns the call of a part with a name and an id, which can come late, differ in each piece or be the same for all calls.
 func (l *calls) identified(p *CallPart) *call {
-	whole := p.Name != "" && (p.Args.Text == "" || opening(p.Args.Text)) // can be the first part of a call
-	var other *call                                                      // with the same id
+	begins := p.Args.Text == "" || opening(p.Args.Text) // can be the first part of a call
+	elsewhere := false
 	for _, c := range slices.Backward(l.list) {
 		switch {
 		case c.given != p.ID:
 		case p.Key != c.key && p.Key != "" && c.key != "":
-			other = c
+			elsewhere = true
 		case c.same(p.Args.Text):
 			p.Args = Args{}
 			return c
-		case whole && p.Args.Text != "" && c.complete() && !c.blank():
+		case begins && p.Args.Text != "" && c.complete() && !c.blank():
 			return nil
 		default:
 			return c
 		}
 	}
 	switch c := l.under(p.Key); {
-	case c == nil && !whole:
-		return other
-	case c == nil, other != nil:
+	case c == nil, elsewhere:
 		return nil
 	case c.name == "" && c.given == "":
 		return c
-	case p.Begins, c.complete() && !c.blank() && opening(p.Args.Text), p.Name != "" && p.Name != c.name && !l.continues(c.name, p.Name):
+	case p.Begins, c.complete() && !c.blank() && opening(p.Args.Text), p.Name != c.name && !l.continues(c.name, p.Name):
 		return nil
-	case c.given == "", p.Key != "" && p.Args.Text != "" && !opening(p.Args.Text):
+	case c.given == "", p.Key != "" && !begins:
 		return c
 	}
 	return nil
@@ -143,10 +172,10 @@ func (l *calls) under(key string) *call {
 	return nil
 }
 
-// opens reports whether a part without id opens another call than c, the latest under its key.
+// opens reports whether a part with a name and without an id opens another call than c, the latest under its key.
 func (l *calls) opens(c *call, p *CallPart) bool {
 	switch {
-	case c.name == "", p.Name == "":
+	case c.name == "":
 		return false
 	case p.Begins:
 		return true
@@ -158,12 +187,6 @@ func (l *calls) opens(c *call, p *CallPart) bool {
 		return false
 	}
 	return l.known(p.Name) || l.known(c.name) || c.complete()
-}
-
-// ends reports whether a part under c's key, without id and name, is the whole object of another call.
-func (c *call) ends(p *CallPart) bool {
-	text := p.Args.Text
-	return p.Name == "" && !c.begun && c.complete() && !c.blank() && c.end == c.text.Len() && opening(text) && json.Valid([]byte(text)) && !c.same(text)
 }
 
 func (l *calls) known(name string) bool { return slices.Contains(l.names, name) }
@@ -202,8 +225,12 @@ func (a *Answer) preview(c *call) error {
 	if from >= c.end {
 		return nil
 	}
-	c.shown = c.end
-	return a.show(llm.Piece{Call: &llm.CallPiece{Index: slices.Index(l.order, c), Arguments: c.text.String()[from:c.end]}})
+	piece := c.text.String()[from:c.end]
+	if !a.over {
+		piece = piece[:a.aliases.whole(piece)]
+	}
+	c.shown = from + len(piece)
+	return a.show(llm.Piece{Call: &llm.CallPiece{Index: slices.Index(l.order, c), Arguments: a.aliases.resolve(piece)}})
 }
 
 // announce shows a call after those that began before it.
@@ -233,6 +260,7 @@ func (a *Answer) announce(c *call) error {
 // settle decides at the end of an answer which calls it has.
 func (a *Answer) settle() error {
 	l := &a.calls
+	a.over = true
 	for i := 0; i < len(l.list); i++ {
 		c := l.list[i]
 		if l.empty(i) {
@@ -242,16 +270,8 @@ func (a *Answer) settle() error {
 			continue
 		}
 		c.name = cmp.Or(c.name, "unnamed")
-		objects := c.objects()
-		if c.given != "" && len(objects) > 1 {
-			continue // one call, whose arguments are no object
-		}
-		for n, object := range objects {
-			if n == 0 {
-				c.arguments = one(object)
-				continue
-			}
-			l.list = append(l.list, &call{name: c.name, begun: true, arguments: one(object)})
+		if object := c.lastObject(); object != "" {
+			c.arguments = one(object)
 		}
 	}
 	for _, c := range l.list {
@@ -341,27 +361,26 @@ func compact(text string) string {
 	return buf.String()
 }
 
-// objects returns the arguments' distinct objects if there are several, or the latest piece if each repeats the one before.
-func (a *arguments) objects() (list []string) {
+// lastObject returns the last object of arguments that are several, "" for one. If each piece repeats the one before, it is the last piece.
+func (a *arguments) lastObject() (last string) {
 	rest := a.text.String()[a.start:]
 	if a.braces.done && strings.TrimSpace(rest[a.end-a.start:]) == "" {
-		return nil
+		return ""
 	}
 	d := json.NewDecoder(strings.NewReader(rest))
-	seen := make(map[string]bool)
 	for {
 		var v json.RawMessage
 		switch err := d.Decode(&v); {
 		case err == io.EOF:
-			return list
-		case err != nil || v[0] != '{':
+			return last
+		case err != nil:
 			if a.cumulative && opening(a.last) && json.Valid([]byte(a.last)) {
-				return []string{a.last}
+				return a.last
 			}
-			return nil
+			return ""
 		}
-		if object := compact(string(v)); object != "{}" && !seen[object] {
-			seen[object], list = true, append(list, string(v))
+		if v[0] == '{' && compact(string(v)) != "{}" {
+			last = string(v)
 		}
 	}
 }

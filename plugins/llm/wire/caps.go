@@ -13,7 +13,7 @@ type Caps struct {
 	System      string   // "user" puts the instructions before the first user's message; by default they are a message of their own
 	FirstUser   bool     // the conversation begins with a user's message
 	Bridge      bool     // an assistant's message is between a tool's result and a user's message
-	Content     string   // of a message that has only calls: "" for null, "empty" or "absent"
+	Content     string   // of a message that has only calls: "" or "empty", "absent" or "null"
 	IDs         IDForm   // of calls
 	Reasoning   string   // member of a message with earlier reasoning, "" for that in which it came, "none" to send none
 	Missing     bool     // the member Reasoning is needed even if there was no reasoning

@@ -49,7 +49,7 @@ type Compat struct {
 	System      string   // message or user: where the instructions are
 	First       string   // user if the conversation has to begin with a user's message
 	Bridge      bool     // an assistant's message has to be between a tool's result and a user's message
-	Content     string   // beside calls: null, empty or absent
+	Content     string   // beside calls: empty, absent or null
 	CallIDs     string   // any, nine, word or short
 	Reasoning   string   // member for earlier reasoning: none, reasoning or reasoning_content
 	Media       []string // media types of images and files that the model takes
@@ -68,9 +68,7 @@ func (c *Compat) apply(caps *Caps) {
 	}
 	caps.FirstUser = caps.FirstUser || c.First == User
 	caps.Bridge = caps.Bridge || c.Bridge
-	if caps.Content = cmp.Or(c.Content, caps.Content); caps.Content == "null" {
-		caps.Content = ""
-	}
+	caps.Content = cmp.Or(c.Content, caps.Content)
 	if caps.IDs = cmp.Or(IDForm(c.CallIDs), caps.IDs); caps.IDs == "any" {
 		caps.IDs = AnyID
 	}

@@ -80,6 +80,7 @@ var classes = []struct {
 	retryable bool
 	words     *regexp.Regexp
 }{
+	{"bad_answer", true, regexp.MustCompile(`tool_use_failed|failed_generation|failed to (call a function|parse (the )?tool call)|tool call validation failed`)},
 	{"quota_exceeded", false, regexp.MustCompile(`insufficient_quota|insufficient balance|insufficient credits|more credits|credit balance is too low|billing[_ ]\w`)},
 	{"too_many_tools", false, regexp.MustCompile(`tools'?\W+(array too long|.{0,20}maximum length)|too many (tools|functions|function declarations)`)},
 	{"context_too_long", false, regexp.MustCompile(`context_length_exceeded|request[_ ]too[_ ]large|context (window|size|length|limit)|maximum context|model_max_prompt_tokens|` +
@@ -94,11 +95,11 @@ var classes = []struct {
 }
 
 // codeOf classifies a failure by its words and, if these say nothing, its status. A refusal of the request cannot pass with time,
-// whatever it says.
+// whatever it says; that of the model's own answer can.
 func codeOf(status int, words string) (code string, retryable bool) {
 	refusal := status >= 400 && status < 500 && status != http.StatusTooManyRequests
 	for _, c := range classes {
-		if (!c.retryable || !refusal) && c.words.MatchString(words) {
+		if (!c.retryable || !refusal || c.code == "bad_answer") && c.words.MatchString(words) {
 			return c.code, c.retryable
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/batonrun/baton/plugins/llm"
 )
 
 // Dialect is the JSON Schema that a provider accepts for the parameters of tools.
@@ -23,6 +25,7 @@ const (
 	AnthropicSchema Dialect = "anthropic"
 	GeminiSchema    Dialect = "gemini"
 	OllamaSchema    Dialect = "ollama"
+	BareSchema      Dialect = "bare" // types, descriptions, properties, items and texts in an enum, which all servers accept
 )
 
 // Limits on the schema of a tool.
@@ -42,14 +45,15 @@ var (
 	}
 )
 
-// normalise returns a tool's schema in a dialect. It fails for a schema that has no form in it; its error is for the tool's author.
-func normalise(raw json.RawMessage, d Dialect) (json.RawMessage, error) {
+// normalise returns a tool's schema in a dialect, and the names of its properties by their aliases in it. It fails for a schema that has
+// no form in the dialect; its error is for the tool's author.
+func normalise(raw json.RawMessage, d Dialect) (json.RawMessage, map[string]string, error) {
 	if len(raw) > maxSchema {
-		return nil, fmt.Errorf("its schema is larger than %d kB", maxSchema>>10)
+		return nil, nil, fmt.Errorf("its schema is larger than %d kB", maxSchema>>10)
 	}
 	given, err := decode(raw)
 	if err != nil || !json.Valid(raw) {
-		return nil, errors.New("its schema is not JSON")
+		return nil, nil, errors.New("its schema is not JSON")
 	}
 	before, _ := decode(raw)
 	n := &normaliser{dialect: d, nodes: maxNodes}
@@ -57,12 +61,13 @@ func normalise(raw json.RawMessage, d Dialect) (json.RawMessage, error) {
 	n.defs = root
 	out, err := n.root(root)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if reflect.DeepEqual(any(out), before) {
-		return raw, nil // with its members in their order
+		return raw, nil, nil // with its members in their order
 	}
-	return json.Marshal(out)
+	schema, err := json.Marshal(out)
+	return schema, n.names, err
 }
 
 type object = map[string]any
@@ -80,6 +85,7 @@ type normaliser struct {
 	defs     object // the root, in which references are resolved
 	nodes    int    // that are left
 	resolved int    // references around the current node
+	names    map[string]string
 }
 
 // references reports whether the dialect has references.
@@ -248,7 +254,8 @@ func (n *normaliser) node(v any, depth int) (any, error) {
 	if !ok {
 		return object{}, nil // true, false or null: anything
 	}
-	if _, refers := s["$ref"].(string); refers && !n.references() {
+	ref, refers := s["$ref"].(string)
+	if refers && (!n.references() || strings.HasPrefix(ref, "#/properties/")) { // whose names can change
 		if n.resolved == maxResolved {
 			return object{"type": "object"}, nil
 		}
@@ -256,16 +263,17 @@ func (n *normaliser) node(v any, depth int) (any, error) {
 		defer func() { n.resolved-- }()
 		target, _ := n.resolve(s)
 		return n.node(target, depth+1)
-	} else if refers && !strings.HasPrefix(s["$ref"].(string), "#") {
+	} else if refers && !strings.HasPrefix(ref, "#") {
 		s = without(s, "$ref")
 	}
 	s = without(s, notSent...)
 	if !n.references() {
 		s = without(s, "$defs", "definitions")
 	}
-	if err := n.properties(s); err != nil {
-		return nil, err
+	if n.dialect == BareSchema {
+		n.firstBranch(s)
 	}
+	n.properties(s)
 	correct(s)
 	if n.dialect != PlainSchema && isArray(s["type"]) && s["items"] == nil && s["prefixItems"] == nil {
 		s["items"] = object{}
@@ -275,6 +283,9 @@ func (n *normaliser) node(v any, depth int) (any, error) {
 		s = geminiNode(without(s, notTaken...))
 	case OllamaSchema:
 		s = ollamaNode(without(s, notTaken...))
+	case BareSchema:
+		s = geminiNode(ollamaNode(s))
+		maps.DeleteFunc(s, func(member string, _ any) bool { return !slices.Contains(bare, member) })
 	case AnySchema, OpenAISchema, AnthropicSchema, PlainSchema:
 	}
 	return s, n.inside(s, depth)
@@ -384,9 +395,33 @@ func (n *normaliser) inside(s object, depth int) (err error) {
 
 var properName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
-// properties corrects the properties and the required list of an object. A property whose name providers refuse is left out if it
-// is optional.
-func (n *normaliser) properties(s object) error {
+// bare are the members of a schema in BareSchema.
+var bare = []string{"type", "description", "properties", "required", "items", "enum"}
+
+// firstBranch replaces alternatives by the first that is more than null.
+func (n *normaliser) firstBranch(s object) {
+	for _, kind := range []string{"allOf", "anyOf", "oneOf"} {
+		branches, _ := s[kind].([]any)
+		for _, b := range branches {
+			branch, _ := b.(object)
+			if target, ok := n.resolve(branch); ok {
+				branch = target
+			}
+			if branch["type"] == "null" {
+				continue
+			}
+			for member, value := range branch {
+				if s[member] == nil {
+					s[member] = value
+				}
+			}
+			break
+		}
+	}
+}
+
+// properties corrects the properties and the required list of an object. A property whose name providers refuse gets an alias.
+func (n *normaliser) properties(s object) {
 	if v, there := s["properties"]; there {
 		if _, ok := v.(object); !ok {
 			s["properties"] = object{}
@@ -397,30 +432,35 @@ func (n *normaliser) properties(s object) error {
 		if _, list := s["required"].([]any); !list {
 			delete(s, "required")
 		}
-		return nil
+		return
 	}
 	required := texts(s["required"])
 	if n.dialect != PlainSchema && n.dialect != GeminiSchema && n.dialect != OllamaSchema {
 		properties = maps.Clone(properties)
-		for name := range properties {
+		for name, property := range properties {
 			if properName.MatchString(name) {
 				continue
 			}
-			if slices.Contains(required, name) {
-				return fmt.Errorf("its argument %.100q has a name that the model's provider refuses", name)
+			alias := llm.Alias(name)
+			if n.names == nil {
+				n.names = make(map[string]string)
 			}
+			n.names[alias] = name
 			delete(properties, name)
+			properties[alias] = property
+			if i := slices.Index(required, name); i >= 0 {
+				required[i] = alias
+			}
 		}
 		s["properties"] = properties
 	}
 	if _, there := s["required"]; !there {
-		return nil
+		return
 	}
 	known := slices.DeleteFunc(required, func(name string) bool { _, ok := properties[name]; return !ok })
 	if s["required"] = list(known); len(known) == 0 {
 		delete(s, "required")
 	}
-	return nil
 }
 
 // geminiNode converts parts that Gemini refuses: other values than texts in an enum, a const, and lists of types.

@@ -57,7 +57,15 @@ func TestNormalise_Dialects(t *testing.T) {
 		{`{"type":"object","properties":{"a":{"$ref":"https://x.example/a"}}}`, "openai", `{"properties":{"a":{}},"type":"object"}`},
 		{`{"type":"object","properties":{"a~b":{"type":"string"},"c":{"$ref":"#/properties/a~0b"}}}`, "ollama", `{"properties":{"a~b":{"type":"string"},"c":{"type":"string"}},"type":"object"}`},
 		// names
-		{`{"type":"object","properties":{"$filter":{},"a":{}}}`, "anthropic", `{"properties":{"a":{}},"type":"object"}`},
+		{`{"type":"object","properties":{"$filter":{},"a":{}}}`, "anthropic", `{"properties":{"a":{},"filter_bqex2qgw":{}},"type":"object"}`},
+		{
+			`{"type":"object","properties":{"x y":{"type":"object","properties":{"":{},"z":{"$ref":"#/properties/x y/properties/"}},"required":["",""]}},"required":["x y"]}`, "openai",
+			`{"properties":{"x_y_rb745jvi":{"properties":{"t_4oymiquy":{},"z":{}},"required":["t_4oymiquy"],"type":"object"}},"required":["x_y_rb745jvi"],"type":"object"}`,
+		},
+		{
+			`{"type":"object","properties":{"a":{"anyOf":[{"type":"null"},{"type":["integer","null"],"minimum":1}],"description":"A"},"b":{"const":"x"},"c":{"allOf":[{"$ref":"#/$defs/c"}]}},"$defs":{"c":{"type":"array","items":{"type":"string","format":"uri"}}}}`, "bare",
+			`{"properties":{"a":{"description":"A","type":"integer"},"b":{"enum":["x"]},"c":{"items":{"type":"string"},"type":"array"}},"type":"object"}`,
+		},
 		{`{"type":"object","properties":{"$filter":{},"a":{}}}`, "gemini", `{"type":"object","properties":{"$filter":{},"a":{}}}`},
 		// Gemini
 		{`{"type":"object","properties":{"a":{"type":"integer","enum":[1,2]}}}`, "gemini", `{"properties":{"a":{"description":"One of: 1, 2.","type":"integer"}},"type":"object"}`},
@@ -71,11 +79,11 @@ func TestNormalise_Dialects(t *testing.T) {
 		{`{"type":"object","properties":{"a":{"items":[{"type":"string"},{}],"type":"array"}}}`, "", `{"properties":{"a":{"items":{"type":"string"},"type":"array"}},"type":"object"}`},
 		{`{"type":"object","properties":{"a":{"minimum":12345678901234567890}},"required":[]}`, "", `{"properties":{"a":{"minimum":12345678901234567890}},"type":"object"}`},
 	} {
-		got, err := normalise(json.RawMessage(test.given), Dialect(test.dialect))
+		got, _, err := normalise(json.RawMessage(test.given), Dialect(test.dialect))
 		if err != nil || string(got) != test.want {
 			t.Errorf("%s for %s: %v\n got %s\nwant %s", test.given, test.dialect, err, got, test.want)
 		}
-		if again, err := normalise(got, Dialect(test.dialect)); err != nil || string(again) != string(got) {
+		if again, _, err := normalise(got, Dialect(test.dialect)); err != nil || string(again) != string(got) {
 			t.Errorf("%s for %s changes again: %v, %s", test.given, test.dialect, err, again)
 		}
 	}
@@ -84,15 +92,15 @@ func TestNormalise_Dialects(t *testing.T) {
 func TestNormalise_Limits(t *testing.T) {
 	cyclic := `{"type":"object","properties":{"a":{"$ref":"#/properties/a"},"b":{"$ref":"#"}}}`
 	for _, d := range []Dialect{AnySchema, GeminiSchema, OllamaSchema} {
-		out, err := normalise(json.RawMessage(cyclic), d)
+		out, _, err := normalise(json.RawMessage(cyclic), d)
 		if err != nil || strings.Contains(string(out), "$ref") || len(out) > maxSchema {
 			t.Errorf("%s: %v, %d bytes", d, err, len(out))
 		}
 	}
 	wide := `{"type":"object","properties":{"a":{"$ref":"#/$defs/a0"}},"$defs":{"a0":{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"$ref":"#/$defs/a0"},`, 100), ",") + `]}}}`
 	deep := `{"properties":{"a":` + strings.Repeat(`{"items":`, 100) + `{}` + strings.Repeat("}", 100) + `}}`
-	for _, given := range []string{wide, deep, `{"x":"` + strings.Repeat("x", maxSchema) + `"}`, `{"properties":{"$a":{}},"required":["$a"]}`, `{`, `{"type":"object","properties":{}} {}`} {
-		if out, err := normalise(json.RawMessage(given), AnySchema); err == nil {
+	for _, given := range []string{wide, deep, `{"x":"` + strings.Repeat("x", maxSchema) + `"}`, `{`, `{"type":"object","properties":{}} {}`} {
+		if out, _, err := normalise(json.RawMessage(given), AnySchema); err == nil {
 			t.Errorf("%.60s: %.100s", given, out)
 		}
 	}
@@ -103,9 +111,9 @@ func TestNormalise_RemembersSchemas(t *testing.T) {
 	for i := range maxSchemas + 10 {
 		raw := json.RawMessage(fmt.Sprintf(`{"properties":{"a":{"const":%d}}}`, i))
 		for _, d := range []Dialect{GeminiSchema, OllamaSchema, GeminiSchema} {
-			got, err := k.normalise(raw, d)
-			if want, wantErr := normalise(raw, d); string(got) != string(want) || err != nil || wantErr != nil {
-				t.Fatalf("%s for %s: %s, %v, want %s", raw, d, got, err, want)
+			n := k.normalise(raw, d)
+			if want, _, wantErr := normalise(raw, d); string(n.schema) != string(want) || n.err != nil || wantErr != nil {
+				t.Fatalf("%s for %s: %s, %v, want %s", raw, d, n.schema, n.err, want)
 			}
 		}
 	}
@@ -118,8 +126,8 @@ func FuzzNormalise(f *testing.F) {
 	f.Add([]byte(`{"anyOf":[{"properties":{"a":{"type":["string","null"]}}}],"required":["a"]}`))
 	f.Add([]byte(`{"properties":{"a":{"$ref":"#/properties/a"}}}`))
 	f.Fuzz(func(t *testing.T, given []byte) {
-		for _, d := range []Dialect{AnySchema, PlainSchema, OpenAISchema, AnthropicSchema, GeminiSchema, OllamaSchema} {
-			out, err := normalise(given, d)
+		for _, d := range []Dialect{AnySchema, PlainSchema, OpenAISchema, AnthropicSchema, GeminiSchema, OllamaSchema, BareSchema} {
+			out, _, err := normalise(given, d)
 			if err != nil {
 				continue
 			}
@@ -136,46 +144,37 @@ func FuzzNormalise(f *testing.F) {
 
 func TestTools_UnfitAreLeftOut(t *testing.T) {
 	req := llm.Request{Messages: dialog("u|a")}
-	for name, parameters := range map[string]string{"good": `{"type":"object","properties":{}}`, "bad": `{"properties":{"$a":{}},"required":["$a"]}`} {
-		req.Options.Tools = append(req.Options.Tools, llms.Tool{Function: &llms.FunctionDefinition{Name: name, Parameters: json.RawMessage(parameters), Description: "It is good. It is very good."}})
+	for _, name := range []string{"good", "refused", "bad"} {
+		f := &llms.FunctionDefinition{Name: name, Description: "It is good."}
+		if name == "bad" {
+			f.Parameters = json.RawMessage(`{`)
+		}
+		req.Options.Tools = append(req.Options.Tools, llms.Tool{Function: f})
 	}
 	var left []llm.LeftOut
 	req.LeftOut = func(tools []llm.LeftOut) error { left = append(left, tools...); return nil }
 	var tools []Tool
 	e, _, _ := endpoint(t, func(body string) string {
-		switch {
-		case strings.Contains(body, "very"):
-			return "Invalid 'tools[0].function.description': string too long. Expected a string with maximum length 20"
-		case len(tools) > 0:
-			return "Invalid schema for function 'good': no"
+		if strings.Contains(body, "refused") {
+			return "Invalid schema for function 'refused': no"
 		}
 		return ""
 	})
 	res, err := e.Exchange(t.Context(), "http://x.example", req, func(c *Conversation, _ Caps) any {
 		tools = c.Tools
-		for _, tool := range tools {
-			if tool.Description == "It is good. …" {
-				return tool.Name
-			}
-		}
-		return append([]string{}, func() (said []string) {
-			for _, tool := range tools {
-				said = append(said, tool.Description)
-			}
-			return said
-		}()...)
+		return c.Tools
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = res.Body.Close()
-	if len(tools) != 0 || len(left) != 2 {
+	if len(tools) != 1 || tools[0].Name != "good" || len(left) != 2 {
 		t.Errorf("sent %+v, left out %+v", tools, left)
 	}
 	e.known.caps.Tools = 1
 	e.known.models = nil
 	req.Options.Tools = append(req.Options.Tools, llms.Tool{Function: &llms.FunctionDefinition{Name: "other"}})
-	if _, err := e.Exchange(t.Context(), "http://x.example", req, plainShape); err == nil || !strings.Contains(err.Error(), "takes 1 tools, and there are 2") { //nolint:bodyclose // there is none
+	if _, err := e.Exchange(t.Context(), "http://x.example", req, plainShape); err == nil || !strings.Contains(err.Error(), "takes 1 tools, and there are 3") { //nolint:bodyclose // there is none
 		t.Errorf("%v", err)
 	}
 }

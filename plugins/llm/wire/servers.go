@@ -30,8 +30,8 @@ var servers = []server{
 	{"groq", []string{"api.groq.com"}, "/openai/v1", func(*Caps) {}},
 	{"openrouter", []string{"openrouter.ai"}, "/api/v1", func(c *Caps) { c.Media = append(c.Media, "application/pdf") }},
 	{"gemini", []string{"generativelanguage.googleapis.com"}, "/v1beta/openai", func(c *Caps) { c.FirstUser, c.Content, c.Schema = true, "absent", GeminiSchema }},
-	{"lmstudio", nil, "", func(c *Caps) { c.Content, c.URLs = "empty", false }},
-	{"llamacpp", nil, "", func(c *Caps) { c.Content = "empty" }},
+	{"lmstudio", nil, "", func(c *Caps) { c.URLs = false }},
+	{"llamacpp", nil, "", func(*Caps) {}},
 	{"vllm", nil, "", func(*Caps) {}},
 }
 

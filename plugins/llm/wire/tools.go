@@ -31,8 +31,10 @@ func (a *arranger) tools(list []llms.Tool) {
 		t := Tool{Name: f.Name, Description: shortened(f.Description, a.caps.Description), Strict: f.Strict}
 		why := ""
 		raw, err := parameters(f)
+		var n normalised
 		if err == nil {
-			t.Parameters, err = a.e.known.normalise(raw, a.caps.Schema)
+			n = a.e.known.normalise(raw, a.caps.Schema)
+			t.Parameters, err = n.schema, n.err
 		}
 		switch {
 		case err != nil:
@@ -40,10 +42,13 @@ func (a *arranger) tools(list []llms.Tool) {
 		case len(a.refused) > 0 && a.refused.has(t.key()):
 			why = a.sentence(withoutTool + t.Name)
 		}
-		if why == "" {
-			a.c.Tools = append(a.c.Tools, t)
-		} else {
+		if why != "" {
 			a.c.LeftOut = append(a.c.LeftOut, llm.LeftOut{Name: f.Name, Why: why})
+			continue
+		}
+		a.c.Tools = append(a.c.Tools, t)
+		for alias, name := range n.names {
+			a.c.aliases.add(alias, name)
 		}
 	}
 }
