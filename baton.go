@@ -242,7 +242,7 @@ type Timeouts struct {
 	Approval          time.Duration // how long an approval may stay open before it counts as refused, default 30 days
 	Grace             time.Duration // how long a cancelled worker may take to return before it is abandoned, default 5 s
 	Drain             time.Duration // how long runs may take to finish when the server stops, default 30 s
-	OnDisconnectGrace time.Duration // how long a client may be disconnected before its run is cancelled, default 3 s
+	OnDisconnectGrace time.Duration // how long a client may be disconnected before its run is cancelled, default 10 s
 	AgentGone         time.Duration // how long a run waits on PostgreSQL for a server that offers its agent, before it fails, default 15 min
 	Lease             time.Duration // how long a server of a PostgreSQL database must be silent before the others take its runs over, default 6 s
 	Ping              time.Duration // how often an idle stream is pinged, default 15 s; a client that reads nothing for twice as long is disconnected

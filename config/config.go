@@ -130,7 +130,7 @@ type Timeouts struct {
 	Tool              time.Duration `yaml:"tool"`                // longest tool call (2m)
 	Approval          time.Duration `yaml:"approval"`            // how long an approval may stay open before it counts as refused (720h)
 	Drain             time.Duration `yaml:"drain"`               // how long runs may take to finish when the server stops (30s)
-	OnDisconnectGrace time.Duration `yaml:"on_disconnect_grace"` // how long a client may be disconnected before its run is cancelled (3s)
+	OnDisconnectGrace time.Duration `yaml:"on_disconnect_grace"` // how long a client may be disconnected before its run is cancelled (10s)
 	AgentGone         time.Duration `yaml:"agent_gone"`          // how long a run waits on PostgreSQL for a server that offers its agent, before it fails (15m)
 	Lease             time.Duration `yaml:"lease"`               // how long a server of a PostgreSQL database must be silent before the others take its runs over (6s)
 	Ping              time.Duration `yaml:"ping"`                // how often an idle stream is pinged; a client that reads nothing for twice as long is disconnected (15s)
@@ -165,7 +165,7 @@ func Default() Config {
 			Tool:              2 * time.Minute,
 			Approval:          30 * 24 * time.Hour,
 			Drain:             30 * time.Second,
-			OnDisconnectGrace: 3 * time.Second,
+			OnDisconnectGrace: 10 * time.Second,
 			AgentGone:         15 * time.Minute,
 			Lease:             6 * time.Second,
 			Ping:              15 * time.Second,

@@ -33,7 +33,7 @@ type StreamConfig struct {
 	SendBuffer   int            // the kernel's buffer for a reader, default 64 KiB
 	InFlight     int64          // bytes of requests, messages and answers that are held at a time, default 96 MiB
 	Rates        *rates.Meter   // counts the requests and streams of users and projects; nil for no limits
-	Grace        time.Duration  // how long a run outlives its connection, default 3 s
+	Grace        time.Duration  // how long a run outlives its connection, default 10 s
 	Ties         ownership.Ties // the ties of all servers of a cluster; nil on a database of one server
 }
 
@@ -72,7 +72,7 @@ func NewStreams(cfg StreamConfig) *Streams {
 		Viewers:  fanout.New(set),
 		Rates:    cfg.Rates,
 		Budget:   budget.New(inFlight(&cfg)),
-		Registry: ownership.New(ownership.Config{Runtime: cfg.Runtime, Log: cfg.Log, Grace: cmp.Or(cfg.Grace, 3*time.Second), Ties: cfg.Ties}),
+		Registry: ownership.New(ownership.Config{Runtime: cfg.Runtime, Log: cfg.Log, Grace: cmp.Or(cfg.Grace, 10*time.Second), Ties: cfg.Ties}),
 		rt:       cfg.Runtime,
 		log:      cfg.Log,
 		turns:    newTurns(cfg.Rates != nil),

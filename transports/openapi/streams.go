@@ -22,7 +22,7 @@ func (d *describer) streams() {
 		ID: "startRun", Summary: "Start a run, and watch it if you like",
 		Description: "With `Accept: text/event-stream` the answer is the run's events, up to its terminal one. " +
 			"Such a run belongs to its connection: " +
-			"it is cancelled when that has been gone for 3 seconds, unless `forwardedProps.background` is true. " +
+			"it is cancelled when that has been gone for 10 seconds, unless `forwardedProps.background` is true. " +
 			"Otherwise the answer is JSON, and only cancel ends the run.\n\n" +
 			"A request with `resume`, or with `tool` messages, answers what the thread's WAITING run asks: the " +
 			"same run goes on.",

@@ -15,7 +15,7 @@ export interface paths {
         put?: never;
         /**
          * Start a run, and watch it if you like
-         * @description With `Accept: text/event-stream` the answer is the run's events, up to its terminal one. Such a run belongs to its connection: it is cancelled when that has been gone for 3 seconds, unless `forwardedProps.background` is true. Otherwise the answer is JSON, and only cancel ends the run.
+         * @description With `Accept: text/event-stream` the answer is the run's events, up to its terminal one. Such a run belongs to its connection: it is cancelled when that has been gone for 10 seconds, unless `forwardedProps.background` is true. Otherwise the answer is JSON, and only cancel ends the run.
          *
          *     A request with `resume`, or with `tool` messages, answers what the thread's WAITING run asks: the same run goes on.
          */
@@ -8688,7 +8688,7 @@ export interface operations {
                      *         "step": 600,
                      *         "tool": 120,
                      *         "approval": 2592000,
-                     *         "onDisconnectGrace": 3,
+                     *         "onDisconnectGrace": 10,
                      *         "requestHead": 10,
                      *         "requestBody": 60,
                      *         "answer": 300,
