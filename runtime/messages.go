@@ -144,13 +144,14 @@ func (s *starting) newMessages() ([]Message, error) {
 	return fresh, nil
 }
 
-// unclaimed returns a client's message without the members that only Baton and agents may set: those of its metadata, and opaque values.
+// unclaimed returns a client's message without the members that only Baton and agents may set, those of its metadata and opaque values,
+// and with {} for the missing arguments of a call.
 func unclaimed(m agui.Message) agui.Message {
 	m.EncryptedValue, m.Metadata = "", anonymous(m.Metadata)
 	m.ToolCalls = slices.Clone(m.ToolCalls)
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
-		c.EncryptedValue, c.Metadata = "", anonymous(c.Metadata)
+		c.Arguments, c.EncryptedValue, c.Metadata = cmp.Or(c.Arguments, "{}"), "", anonymous(c.Metadata)
 	}
 	return m
 }

@@ -217,3 +217,40 @@ func TestRun_ReadsNewestMessages(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// A call in a message has JSON as its arguments, whoever made it without any.
+func TestPrompt_CallsHaveArguments(t *testing.T) {
+	bare := agent{"bare", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for _, ev := range []agui.Event{
+			agui.ToolCallStart{ToolCallID: "own", ToolCallName: "look"}, agui.ToolCallEnd{ToolCallID: "own"},
+			agui.ToolCallResult{MessageID: "own-result", ToolCallID: "own", Content: "seen", Output: &agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: "seen"}},
+		} {
+			if err := run.Emit(ev); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		_, err := run.CallTool(ctx, "look", nil)
+		return agui.WorkerOutput{}, err
+	}}
+	b := open(t, runtime.Config{}, bare, reader, tool{plugins.Info{Name: "look"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, nil }})
+	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "bare", ThreadID: "main", Messages: []agui.Message{
+		{ID: "a", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "theirs", Name: "look"}}},
+		{ID: "b", Role: agui.RoleTool, ToolCallID: "theirs", Content: "seen"},
+		{ID: "c", Role: agui.RoleUser, Content: "go"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	n := 0
+	for _, m := range b.asked("main") {
+		for _, c := range m.ToolCalls {
+			if n++; c.Arguments != "{}" {
+				t.Errorf("the call %s has the arguments %q", c.ID, c.Arguments)
+			}
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d calls", n)
+	}
+}

@@ -128,13 +128,32 @@ func TestFold_ToolCalls(t *testing.T) {
 {"id":"m","role":"assistant","toolCalls":[{"id":"c1","type":"function","function":{"name":"a","arguments":"{}"}},{"id":"c2","type":"function","function":{"name":"b","arguments":"[]"}}]}
 {"id":"r1","role":"tool","content":"one","toolCallId":"c1","metadata":{"toolAgentOutput":{"tool_name":"a","tool_call_id":"c1","status":"success","result_summary":"one"}}}
 {"id":"r2","role":"tool","content":[],"toolCallId":"c2"}
-{"id":"c3","role":"assistant","toolCalls":[{"id":"c3","type":"function","function":{"name":"c","arguments":""}}]}
-{"id":"new","role":"assistant","toolCalls":[{"id":"c4","type":"function","function":{"name":"d","arguments":""}}]}
-{"id":"c5","role":"assistant","toolCalls":[{"id":"c5","type":"function","function":{"name":"e","arguments":""}}]}
+{"id":"c3","role":"assistant","toolCalls":[{"id":"c3","type":"function","function":{"name":"c","arguments":"{}"}}]}
+{"id":"new","role":"assistant","toolCalls":[{"id":"c4","type":"function","function":{"name":"d","arguments":"{}"}}]}
+{"id":"c5","role":"assistant","toolCalls":[{"id":"c5","type":"function","function":{"name":"e","arguments":"{}"}}]}
 {"id":"r9","role":"tool","content":"nobody's","toolCallId":"c9"}
 `)
 	if _, err := f.Apply(agui.ToolCallResult{MessageID: "r1", ToolCallID: "c3"}); err == nil {
 		t.Error("a result under a message id that is taken was accepted")
+	}
+}
+
+// A call that is opened again continues its arguments, and not the ones that stand for none.
+func TestFold_OpenCallHasNoArgumentsYet(t *testing.T) {
+	f := fold.New(nil, nil)
+	for _, step := range []struct {
+		ev   agui.Event
+		want string
+	}{
+		{agui.ToolCallStart{ToolCallID: "c", ToolCallName: "a"}, ""},
+		{agui.ToolCallEnd{ToolCallID: "c"}, "{}"},
+		{agui.ToolCallStart{ToolCallID: "c", ToolCallName: "a"}, ""},
+		{agui.ToolCallArgs{ToolCallID: "c", Delta: `{"x":1}`}, `{"x":1}`},
+		{agui.ToolCallEnd{ToolCallID: "c"}, `{"x":1}`},
+	} {
+		if apply(t, f, step.ev); f.Arguments("c") != step.want {
+			t.Errorf("after %s the arguments are %q, want %q", step.ev.Type(), f.Arguments("c"), step.want)
+		}
 	}
 }
 

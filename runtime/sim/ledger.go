@@ -53,7 +53,7 @@ func (l *ledger) asked(place string, in *plugins.Input, messages []agui.Message)
 		ids[i] = messages[i].ID
 		l.took(in.RunID, ids[i])
 		for _, c := range messages[i].ToolCalls {
-			if c.Arguments != "" && !json.Valid([]byte(c.Arguments)) {
+			if !json.Valid([]byte(c.Arguments)) {
 				l.w.find(RuleBare, "%s: the call %s has the arguments %q", place, short(c.ID), c.Arguments)
 			}
 		}

@@ -87,7 +87,7 @@ func paired(msgs []agui.Message) []agui.Message {
 	called, answered := make(map[string]bool), make(map[string]bool)
 	for i := range msgs {
 		for _, c := range msgs[i].ToolCalls {
-			called[c.ID] = c.Arguments == "" || json.Valid([]byte(c.Arguments))
+			called[c.ID] = json.Valid([]byte(c.Arguments))
 		}
 		if m := &msgs[i]; m.Role == agui.RoleTool && called[m.ToolCallID] {
 			answered[m.ToolCallID] = true
