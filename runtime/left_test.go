@@ -142,6 +142,47 @@ func TestLeave_KeepsCallOpen(t *testing.T) {
 	}
 }
 
+// A client's tool message answers the question about its call, if it fits: a text, or the JSON that it is.
+func TestLeave_ToolMessageAnswersQuestion(t *testing.T) {
+	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		id, err := leaves(ctx, run, "pick")
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		schema := json.RawMessage(`{"type":["object","string"],"maxLength":9}`)
+		answer, err := run.Ask(ctx, agui.Interrupt{Message: "which?", ToolCallID: id, ResponseSchema: schema})
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{Answer: string(answer.Payload)}, run.Emit(resultOf(id, "picked"))
+	}}
+	b := open(t, runtime.Config{}, asker)
+	for content, want := range map[string]string{"red": `"red"`, `{"of":2}`: `{"of":2}`} {
+		s := b.start(content, "asker", "go")
+		b.wait(s.RunID, runtime.Waiting)
+		asked, err := b.Interrupts(t.Context(), local, s.RunID)
+		if err != nil || len(asked) != 1 {
+			t.Fatal(asked, err)
+		}
+		says := func(content string) error {
+			_, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "asker", ThreadID: s.ThreadID, Messages: []agui.Message{
+				{ID: s.ThreadID + content, Role: agui.RoleTool, ToolCallID: asked[0].ToolCallID, Content: content},
+			}})
+			return err
+		}
+		refused, ok := errors.AsType[*runtime.Error](says("much too long"))
+		if !ok || refused.Code != "invalid_answer" || refused.Place != "/messages/0/content" {
+			t.Errorf("an answer that does not fit: %+v", refused)
+		}
+		if err := says(content); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.answer(s.RunID); got != want || b.results(s.ThreadID) != "pick success picked" {
+			t.Errorf("%s was answered with %s, results %s", content, got, b.results(s.ThreadID))
+		}
+	}
+}
+
 // Only the step that has left a call open may emit its result.
 func TestLeave_BelongsToStep(t *testing.T) {
 	owner := agent{"owner", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

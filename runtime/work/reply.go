@@ -238,8 +238,37 @@ func frontendOutput(m *agui.Message) *agui.ToolOutput {
 	return out
 }
 
+// byCall returns the open interrupts that results of calls answer: calls of the client's tools, and questions about calls that are no
+// approvals.
+func byCall(all []data.Interrupt) map[string]*data.Interrupt {
+	open := make(map[string]*data.Interrupt)
+	for i := range all {
+		in := &all[i]
+		switch {
+		case in.Status != data.InterruptOpen:
+		case in.Frontend:
+			open[in.ID] = in
+		case !isApproval(in):
+			if asked, err := tail.Asks(in); err == nil && asked.ToolCallID != "" {
+				open[asked.ToolCallID] = in
+			}
+		}
+	}
+	return open
+}
+
+// payloadOf returns a tool message's content as the answer to a question: a text that is JSON is that value.
+func payloadOf(m *agui.Message) json.RawMessage {
+	text := cmp.Or(m.Text(), m.Error)
+	if raw := json.RawMessage(text); json.Valid(raw) {
+		return raw
+	}
+	return mustJSON(text)
+}
+
 // AnswersOf prepares the answers in a request for a run of the thread, nil when there are none: the entries of its resume,
-// and its messages with results of the client's own tools. known has the ids of the messages that the thread already has.
+// and its messages with results of the client's own tools or of calls about which a worker asks. known has the ids of the messages that
+// the thread already has.
 func (rs *replies) AnswersOf(
 	ctx context.Context, r data.ByKey, threadKey int64, resume []agui.ResumeEntry, msgs []agui.Message, known map[string]bool, by Responder,
 ) (*decide.Answers, error) {
@@ -262,10 +291,22 @@ func (rs *replies) AnswersOf(
 	if a.Replies, err = rs.RepliesTo(&open[i], all, resume, by); err != nil {
 		return nil, err
 	}
+	asked := byCall(all)
 	for j := range msgs {
 		m := &msgs[j]
-		in := interrupt(all, m.ToolCallID)
-		if m.Role != agui.RoleTool || in == nil || !in.Frontend || in.Status != data.InterruptOpen || slices.ContainsFunc(a.Replies, func(r decide.Reply) bool { return r.Interrupt == in.ID }) {
+		in := asked[m.ToolCallID]
+		if m.Role != agui.RoleTool || in == nil || slices.ContainsFunc(a.Replies, func(r decide.Reply) bool { return r.Interrupt == in.ID }) {
+			continue
+		}
+		if !in.Frontend {
+			said, err := rs.RepliesTo(&open[i], all, []agui.ResumeEntry{{InterruptID: in.ID, Status: data.InterruptResolved, Payload: payloadOf(m)}}, by)
+			if refusal, ok := errors.AsType[*data.Error](err); ok && refusal.Place != "" {
+				refusal.Place = fmt.Sprintf("/messages/%d/content", j)
+			}
+			if err != nil {
+				return nil, err
+			}
+			a.Replies = append(a.Replies, said...)
 			continue
 		}
 		t := takenFrom(agui.ResumeEntry{InterruptID: in.ID, Status: data.InterruptResolved}, &by, time.Now())
