@@ -3,44 +3,22 @@ package mcp
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
-	"mime"
-	"net"
+	"math"
 	"net/http"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/web"
 )
 
 // newClient returns a client that adds the headers of cfg and follows no redirect to another host.
 func newClient(cfg *Config, log *slog.Logger) *http.Client {
-	c := new(http.Client)
-	if cfg.Client != nil {
-		*c = *cfg.Client
-	}
-	if c.Transport == nil {
-		c.Transport = &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-			TLSHandshakeTimeout:    10 * time.Second,
-			IdleConnTimeout:        30 * time.Second,
-			DisableCompression:     true,
-			ForceAttemptHTTP2:      true,
-			MaxResponseHeaderBytes: 64 << 10,
-		}
-	}
+	c := web.NewClient(cfg.Client)
 	c.Transport = &caller{next: c.Transport, headers: cfg.Headers, log: log}
-	c.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		first := via[0]
-		if req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme || req.Method != first.Method || len(via) > 3 {
-			return errors.New("the tool server redirects to another host, which is not followed")
-		}
-		return nil
-	}
 	return c
 }
 
@@ -60,9 +38,9 @@ func (c *caller) of(base *http.Client, conn *connection) *http.Client {
 }
 
 const (
-	goodbye    = 2 * time.Second // limit of the request that ends a session
-	maxRefused = 64 << 10        // bytes that are read of an error
-	sessionID  = "Mcp-Session-Id"
+	goodbye   = 2 * time.Second // limit of the request that ends a session
+	sessionID = "Mcp-Session-Id"
+	endless   = math.MaxInt64 // bytes of a stream, whose messages have a limit
 )
 
 func (c *caller) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -89,7 +67,7 @@ func (c *caller) RoundTrip(req *http.Request) (*http.Response, error) {
 		if c.conn.old {
 			x = nil
 		}
-		res = answered(req, http.StatusOK, &stream{tap: c.conn.tap, own: x, kind: mediaType(res), body: res.Body})
+		res = answered(req, http.StatusOK, &stream{tap: c.conn.tap, own: x, body: web.BodyOf(res, endless)})
 	}
 	return res, err
 }
@@ -136,7 +114,7 @@ func (c *caller) post(req *http.Request) (*http.Response, error) {
 		_ = res.Body.Close()
 		return answered(req, http.StatusAccepted, http.NoBody), nil
 	}
-	said := answered(req, http.StatusOK, &stream{tap: c.conn.tap, own: x, kind: mediaType(res), body: res.Body})
+	said := answered(req, http.StatusOK, &stream{tap: c.conn.tap, own: x, body: web.BodyOf(res, endless)})
 	if session := res.Header.Get(sessionID); session != "" {
 		said.Header.Set(sessionID, session)
 	}
@@ -166,7 +144,7 @@ func (c *caller) refused(req *http.Request, res *http.Response, x *exchange) (*h
 	case c.conn.old:
 		return nil, r
 	}
-	said := &stream{err: io.EOF, body: http.NoBody}
+	said := &stream{err: io.EOF, body: web.BodyOf(res, 0)}
 	said.put(&jsonrpc.Response{ID: x.id, Error: failed})
 	return answered(req, http.StatusOK, said), nil
 }
@@ -174,8 +152,7 @@ func (c *caller) refused(req *http.Request, res *http.Response, x *exchange) (*h
 // refusalOf reads an error.
 func (t *tap) refusalOf(res *http.Response) *refusal {
 	defer func() { _ = res.Body.Close() }()
-	body, _ := io.ReadAll(io.LimitReader(res.Body, maxRefused))
-	return &refusal{status: res.StatusCode, said: t.sentence(body)}
+	return &refusal{status: res.StatusCode, said: web.BodyOf(res, endless).Sentence(t.secrets.Hide)}
 }
 
 // answered returns a response with events.
@@ -184,11 +161,6 @@ func answered(req *http.Request, status int, body io.ReadCloser) *http.Response 
 		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body, ContentLength: -1, Request: req,
 	}
-}
-
-func mediaType(res *http.Response) string {
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	return kind
 }
 
 // CloseIdleConnections closes idle connections.

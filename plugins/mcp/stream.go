@@ -1,9 +1,7 @@
 package mcp
 
 import (
-	"bufio"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/batonrun/baton/plugins/web"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -22,8 +21,7 @@ import (
 type stream struct {
 	tap    *tap
 	own    *exchange // of the request that is answered, nil for none
-	kind   string    // the declared type
-	body   io.ReadCloser
+	body   *web.Body
 	events *agui.Reader // nil before the first read
 	out    []byte       // not yet read by the SDK
 	err    error
@@ -48,53 +46,12 @@ func (s *stream) Close() error { return s.body.Close() }
 // next reads the next event, or a body that has none.
 func (s *stream) next() error {
 	if s.events == nil {
-		in, err := unpacked(s.body)
-		if err != nil {
-			return err
+		if !s.body.HasEvents() {
+			return s.whole(s.body)
 		}
-		first, err := in.Peek(1)
-		if err == nil && (first[0] == '{' || first[0] == '[' || first[0] == '<') || s.own != nil && !s.hasEvents(in) {
-			return s.whole(in)
-		}
-		s.events = agui.NewReader(io.MultiReader(in, strings.NewReader("\n\n")), maxFrame) // whose last event can lack its end
+		s.events = agui.NewReader(io.MultiReader(s.body, strings.NewReader("\n\n")), maxFrame) // whose last event can lack its end
 	}
 	return s.event()
-}
-
-// unpacked returns the body from its first byte that is no white space.
-func unpacked(body io.Reader) (*bufio.Reader, error) {
-	in := bufio.NewReaderSize(body, 4<<10)
-	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" { // though we did not ask for it
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, err
-		}
-		in = bufio.NewReaderSize(z, 4<<10)
-	}
-	if bom, _ := in.Peek(3); string(bom) == "\ufeff" {
-		_, _ = in.Discard(3)
-	}
-	for {
-		switch b, err := in.ReadByte(); {
-		case err != nil:
-			return in, nil
-		case b != ' ' && b != '\n' && b != '\r' && b != '\t':
-			return in, in.UnreadByte()
-		}
-	}
-}
-
-func (s *stream) hasEvents(in *bufio.Reader) bool {
-	if s.kind == "text/event-stream" {
-		return true
-	}
-	first, _ := in.Peek(6)
-	for _, field := range []string{":", "data:", "event:", "id:", "retry:"} {
-		if strings.HasPrefix(string(first), field) {
-			return true
-		}
-	}
-	return false
 }
 
 // whole reads a body that is not a stream of events.
@@ -239,9 +196,8 @@ func (i *inbox) connect() error {
 		if err != nil {
 			continue
 		}
-		kind := mediaType(res)
-		if res.StatusCode == http.StatusOK && kind == "text/event-stream" {
-			i.now, i.begun, i.had = &stream{tap: i.conn.tap, kind: kind, body: res.Body}, time.Now(), true
+		if body := web.BodyOf(res, endless); res.StatusCode == http.StatusOK && body.Declared("text/event-stream") {
+			i.now, i.begun, i.had = &stream{tap: i.conn.tap, body: body}, time.Now(), true
 			if again {
 				i.conn.relist() // changes may have been told meanwhile
 			}

@@ -1,89 +1,17 @@
 package wire
 
 import (
-	"bufio"
 	"bytes"
-	"compress/flate"
-	"compress/gzip"
-	"compress/zlib"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/problem"
 	"github.com/batonrun/baton/runtime/agui"
 )
-
-// decoded is the body of a response without its compression, which servers use without being asked. It fails with
-// agui.ErrTooLong after left bytes.
-type decoded struct {
-	io.Closer
-	coding string // the last Content-Encoding
-	raw    *bufio.Reader
-	in     io.Reader // nil before the first Read
-	left   int
-}
-
-func decompressed(res *http.Response, limit int) io.ReadCloser {
-	codings := strings.ToLower(res.Header.Get("Content-Encoding"))
-	last := strings.TrimSpace(codings[strings.LastIndexByte(codings, ',')+1:])
-	return &decoded{Closer: res.Body, coding: last, raw: bufio.NewReader(res.Body), left: limit}
-}
-
-func (d *decoded) Read(p []byte) (int, error) {
-	if d.in == nil {
-		if err := d.open(); err != nil {
-			return 0, err
-		}
-	}
-	if d.left <= 0 {
-		return 0, agui.ErrTooLong
-	}
-	n, err := d.in.Read(p[:min(len(p), d.left)])
-	d.left -= n
-	return n, err
-}
-
-func (d *decoded) open() (err error) {
-	d.in = d.raw
-	magic, _ := d.raw.Peek(2) // a shorter body is not compressed
-	switch {
-	case bytes.Equal(magic, []byte{0x1f, 0x8b}):
-		d.in, err = gzip.NewReader(d.raw)
-	case d.plain():
-	case d.coding == "deflate" && magic[0] == 0x78:
-		d.in, err = zlib.NewReader(d.raw)
-	case d.coding == "deflate":
-		d.in = flate.NewReader(d.raw)
-	case d.coding == "br", d.coding == "zstd":
-		err = coding(d.coding)
-	}
-	return err
-}
-
-// plain reports whether the body begins as a text.
-func (d *decoded) plain() bool {
-	begin, _ := d.raw.Peek(min(d.raw.Buffered(), 64))
-	for i, r := range string(begin) {
-		cut := len(begin)-i < utf8.UTFMax
-		if r == utf8.RuneError && !cut || r < ' ' && !strings.ContainsRune("\t\r\n", r) {
-			return false
-		}
-	}
-	return true
-}
-
-// coding is a compression that is not read. It is an error.
-type coding string
-
-func (c coding) Error() string {
-	return "the answer is compressed with " + string(c) + ", which is not read"
-}
 
 // body reads the JSON objects of an answer, whether it consists of events, of lines or of one document: a value begins where
 // a line, the data of an event, or the text after a value in either, begins with a brace or bracket. Everything else is skipped:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/problem"
+	"github.com/batonrun/baton/plugins/web"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -181,7 +182,7 @@ func (e *Endpoint) Lost(ctx context.Context, err error) error {
 	}
 	var timeout net.Error
 	var led *redirect
-	var compressed coding
+	var compressed web.Coding
 	switch {
 	case errors.As(err, &led):
 		return &llm.Error{Code: "bad_request", Message: e.Provider + ": " + e.clean(e.redirected(led))}

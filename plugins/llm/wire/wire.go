@@ -5,9 +5,7 @@ package wire
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -20,6 +18,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/pace"
 	"github.com/batonrun/baton/plugins/problem"
+	"github.com/batonrun/baton/plugins/web"
 )
 
 // Endpoint is one model of a provider.
@@ -104,7 +103,7 @@ func (e *Endpoint) Post(ctx context.Context, address string, body []byte) (*http
 		return nil, e.Lost(ctx, err)
 	}
 	e.heed(res.Header)
-	res.Body = decompressed(res, maxAnswer)
+	res.Body = web.BodyOf(res, maxAnswer)
 	if res.StatusCode != http.StatusOK {
 		defer res.Body.Close()
 		return nil, e.Refused(res)
@@ -119,20 +118,13 @@ const maxAnswer = 128 << 20
 // MaxEvent limits an event or line of an answer, in bytes.
 const MaxEvent = 16 << 20
 
-// maxFault limits the part of an error response that is read, in bytes.
-const maxFault = 64 << 10
-
 // Refused reads an unsuccessful response and returns its failure.
 func (e *Endpoint) Refused(res *http.Response) *llm.Error {
-	body, readErr := io.ReadAll(io.LimitReader(res.Body, maxFault)) // a partial body is better than none
-	if c, ok := errors.AsType[coding](readErr); ok {
-		body = []byte(c.Error())
-	}
 	asked := *e
 	if res.Request != nil {
 		asked.asked = res.Request.URL
 	}
-	err := asked.Fault(res.StatusCode, body)
+	err := asked.Fault(res.StatusCode, web.BodyOf(res, maxAnswer).Fault())
 	if after := retryAfter(res.Header); after > 0 {
 		err.RetryAfter = after
 		if err.Code == "rate_limited" {
