@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -51,7 +52,7 @@ func (a *Agent) answered(ctx context.Context, run *plugins.Run, c *conversation,
 	if len(res.Pending) > 0 {
 		calls := make([]plugins.ToolCall, len(res.Pending))
 		for i, p := range res.Pending {
-			calls[i] = plugins.ToolCall{Name: p.Name, Args: p.arguments()}
+			calls[i] = plugins.ToolCall{Name: p.Name, Args: argumentsOf(p.Arguments)}
 		}
 		outs, err := run.CallTools(ctx, calls...)
 		if err != nil && !errors.Is(err, plugins.ErrWaiting) {
@@ -81,7 +82,7 @@ func (a *Agent) answered(ctx context.Context, run *plugins.Run, c *conversation,
 			if answer.Cancelled {
 				entry.Status = "cancelled"
 			}
-			next.resume = append(next.resume, entry)
+			next.resume, next.parent = append(next.resume, entry), res.Run
 		}
 	}
 	if waiting {
@@ -107,9 +108,10 @@ func (c *conversation) answer(toolCallID string, a plugins.Answer) {
 
 // result is the record of one run of the remote.
 type result struct {
+	Run       string            `json:"run,omitempty"`      // its id there
 	Messages  []agui.Message    `json:"messages,omitempty"` // its new messages if it is called again
 	State     json.RawMessage   `json:"state,omitempty"`    // its state if it is called again
-	Pending   []pending         `json:"pending,omitempty"`
+	Pending   []agui.ToolCall   `json:"pending,omitempty"`  // calls of the client's tools that the remote waits for
 	Questions []question        `json:"questions,omitempty"`
 	Left      []left            `json:"left,omitempty"` // calls that stay open until it is called again
 	Usage     []agui.TokenUsage `json:"usage,omitempty"`
@@ -118,26 +120,16 @@ type result struct {
 	Gone      bool              `json:"gone,omitempty"` // the remote cancelled it, not we
 }
 
-// pending is a call of a client's tool that the remote waits for.
-type pending struct {
-	ID   string `json:"id"` // as in the conversation's messages
-	Name string `json:"name"`
-	Args string `json:"args"`
-}
-
-// arguments returns the call's arguments. Anything but an object becomes its member "input".
-func (p *pending) arguments() any {
-	var object map[string]json.RawMessage
-	if json.Unmarshal([]byte(p.Args), &object) == nil {
-		if object == nil {
-			return nil
-		}
-		return json.RawMessage(p.Args)
+// argumentsOf returns the arguments of a call as an object. Another value is its member "input".
+func argumentsOf(args string) json.RawMessage {
+	switch strings.TrimSpace(args) {
+	case "", "null":
+		return json.RawMessage("{}")
 	}
-	if p.Args == "" {
-		return nil
+	if raw := json.RawMessage(args); isObject(raw) {
+		return raw
 	}
-	return map[string]string{"input": p.Args}
+	return encoded(map[string]string{"input": args})
 }
 
 // question is an interrupt of the remote.

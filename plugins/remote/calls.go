@@ -13,22 +13,27 @@ import (
 // startCall starts a call. It delays the events of a call of a client's tool until the result arrives or CallTools makes the
 // call.
 func (r *relay) startCall(b agui.Base, e agui.ToolCallStart) error {
+	return r.open(b, &call{theirs: e.ToolCallID, name: e.ToolCallName, parent: e.ParentMessageID}, e.Metadata)
+}
+
+func (r *relay) open(b agui.Base, c *call, metadata json.RawMessage) error {
+	const what = string(agui.TypeToolCallStart)
 	switch {
-	case e.ToolCallID == "" || e.ToolCallName == "" || len(e.ToolCallID) > longestID:
-		r.drop(string(e.Type()), errors.New("a call needs a short id and a name"))
+	case c.theirs == "" || c.name == "" || len(c.theirs) > longestID:
+		r.drop(what, errors.New("a call needs a short id and a name"))
 		return nil
-	case r.calls[e.ToolCallID] != nil:
-		r.drop(string(e.Type()), errors.New("the call has already started"))
+	case r.calls[c.theirs] != nil:
+		r.drop(what, errors.New("the call has already started"))
 		return nil
 	}
-	c := &call{id: newID(), theirs: e.ToolCallID, name: e.ToolCallName, parent: e.ParentMessageID}
+	c.id = newID()
 	if c.held = r.tools[c.name]; c.held {
 		if r.held == agui.MaxOpen/2 { // the span has all of them open in the end
-			r.drop(string(e.Type()), errFull)
+			r.drop(what, errFull)
 			return nil
 		}
 		r.held++
-	} else if err := r.emit(r.opener(b, c, e.Metadata)); err != nil || !r.passed {
+	} else if err := r.emit(r.opener(b, c, metadata)); err != nil || !r.passed {
 		return err
 	}
 	r.calls[c.theirs] = c
@@ -38,7 +43,7 @@ func (r *relay) startCall(b agui.Base, e agui.ToolCallStart) error {
 
 // opener returns a call's START.
 func (r *relay) opener(b agui.Base, c *call, metadata json.RawMessage) agui.ToolCallStart {
-	b.Metadata = marked(metadata, marks{ID: c.theirs, Parent: c.parent})
+	b.Metadata = marked(metadata, marks{ID: c.theirs, Parent: c.parent, Invented: c.invented})
 	e := agui.ToolCallStart{Base: b, ToolCallID: c.id, ToolCallName: c.name}
 	if c.parent != "" {
 		e.ParentMessageID = r.id("text", c.parent)
@@ -67,8 +72,7 @@ func (r *relay) endCall(theirs string) error {
 	if c == nil || c.complete {
 		return nil
 	}
-	c.complete = true
-	if c.held {
+	if c.complete = true; c.held {
 		return nil
 	}
 	return r.emit(agui.ToolCallEnd{ToolCallID: c.id})
@@ -87,7 +91,7 @@ func (r *relay) result(b agui.Base, e agui.ToolCallResult) error {
 		}
 	}
 	if c == nil {
-		if err := r.startCall(b, agui.ToolCallStart{ToolCallID: e.ToolCallID, ToolCallName: toolOf(e)}); err != nil {
+		if err := r.open(b, &call{theirs: e.ToolCallID, name: toolOf(e), invented: true}, nil); err != nil {
 			return err
 		}
 		c = r.calls[e.ToolCallID]
@@ -118,7 +122,7 @@ func toolOf(e agui.ToolCallResult) string {
 
 // show shows a held call, or ends a call without END.
 func (r *relay) show(b agui.Base, c *call) error {
-	evs := []agui.Event{}
+	var evs []agui.Event
 	if c.held {
 		r.held--
 		evs = append(evs, r.opener(b, c, nil))
@@ -181,7 +185,7 @@ func (r *relay) settleCalls(ctx context.Context, res *result) error {
 			if err := r.hold(c); err != nil {
 				return err
 			}
-			res.Pending = append(res.Pending, pending{ID: c.id, Name: c.name, Args: c.args.String()})
+			res.Pending = append(res.Pending, agui.ToolCall{ID: c.id, Name: c.name, Arguments: c.args.String()})
 		case len(res.Questions) > 0:
 			if err := r.leave(ctx, c, res); err != nil {
 				return err
@@ -227,11 +231,6 @@ func (r *relay) hold(c *call) error {
 			}
 		}
 	}
-	return r.remember(c)
-}
-
-// remember adds a call to the conversation only.
-func (r *relay) remember(c *call) error {
 	for _, ev := range []agui.Event{
 		r.opener(agui.Base{}, c, nil),
 		agui.ToolCallArgs{ToolCallID: c.id, Delta: c.args.String()},

@@ -1,11 +1,13 @@
 package remote_test
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +122,33 @@ func TestConnection_ReadsLastEventWithoutEmptyLine(t *testing.T) {
 		res := plugintest.Run(t, s.agent(t), plugintest.Config{Input: plugins.Input{Query: "go"}})
 		if got, _ := errors.AsType[*plugins.Error](res.Err); got == nil && code != "" || got != nil && got.Code != code {
 			t.Errorf("%q: %v, want %q", end, res.Err, code)
+		}
+	}
+}
+
+// A stream is read by what it is: its type need not say so, and nobody has asked for its compression.
+func TestConnection_ReadsStreamsOfAnyType(t *testing.T) {
+	for _, kind := range []string{"", "text/plain", "application/json", "application/octet-stream", "text/event-stream; charset=utf-8", "application/x-ndjson"} {
+		for _, begin := range []string{"", "\ufeff", "\n", ": hello\n\n", "event: message\n"} {
+			for _, zips := range []bool{false, true} {
+				s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					answer := httptest.NewRecorder()
+					fmt.Fprint(answer, begin)
+					stream(started+hello+finished)(answer, r)
+					w.Header()["Content-Type"] = []string{kind}
+					if !zips {
+						_, _ = answer.Body.WriteTo(w)
+						return
+					}
+					z := gzip.NewWriter(w)
+					_, _ = answer.Body.WriteTo(z)
+					_ = z.Close()
+				})
+				res := plugintest.Run(t, s.agent(t), plugintest.Config{Input: plugins.Input{Query: "go"}})
+				if res.Err != nil || res.Output.Answer != "hello world" {
+					t.Errorf("%q begins %q, zipped %v: %q, %v", kind, begin, zips, res.Output.Answer, res.Err)
+				}
+			}
 		}
 	}
 }

@@ -19,6 +19,7 @@ type conversation struct {
 	state    json.RawMessage
 	left     []left
 	resume   []agui.ResumeEntry
+	parent   string          // the run whose questions resume answers
 	command  json.RawMessage // forwardedProps.command
 }
 
@@ -78,12 +79,11 @@ func newID() string { return uuid.Must(uuid.NewV7()).String() }
 // lastUser returns the text of the last user message if no assistant message follows it.
 func lastUser(list []agui.Message) string {
 	for _, m := range slices.Backward(list) {
-		switch m.Role {
-		case agui.RoleUser:
+		if m.Role == agui.RoleUser {
 			return m.Text()
-		case agui.RoleAssistant:
-			return ""
-		default:
+		}
+		if m.Role == agui.RoleAssistant {
+			break
 		}
 	}
 	return ""
@@ -94,6 +94,7 @@ func (a *Agent) request(c *conversation, in *plugins.Input, runID string) ([]byt
 	var body struct {
 		ThreadID        string             `json:"threadId"`
 		RunID           string             `json:"runId"`
+		ParentRunID     string             `json:"parentRunId,omitempty"`
 		ProtocolVersion string             `json:"protocolVersion,omitempty"`
 		State           json.RawMessage    `json:"state"`
 		Messages        []json.RawMessage  `json:"messages"`
@@ -102,7 +103,7 @@ func (a *Agent) request(c *conversation, in *plugins.Input, runID string) ([]byt
 		ForwardedProps  json.RawMessage    `json:"forwardedProps"`
 		Resume          []agui.ResumeEntry `json:"resume,omitempty"`
 	}
-	body.ThreadID, body.RunID, body.Resume = c.thread, runID, c.resume
+	body.ThreadID, body.RunID, body.ParentRunID, body.Resume = c.thread, runID, c.parent, c.resume
 	if body.State = c.state; len(c.state) == 0 {
 		body.State = json.RawMessage("{}")
 	}
@@ -113,7 +114,8 @@ func (a *Agent) request(c *conversation, in *plugins.Input, runID string) ([]byt
 		body.ProtocolVersion = a.cfg.Protocol
 	}
 	body.Messages = []json.RawMessage{}
-	shown := agui.Project(agui.MessagesSnapshot{Messages: theirs(c.messages, a.cfg.Name)}, projection).(agui.MessagesSnapshot)
+	messages, invented := theirs(c.messages, a.cfg.Name)
+	shown := agui.Project(agui.MessagesSnapshot{Messages: without(messages, invented)}, projection).(agui.MessagesSnapshot)
 	for i := range shown.Messages {
 		m := &shown.Messages[i]
 		if a.cfg.Protocol == legacy {
@@ -155,9 +157,10 @@ func forwarded(props, command json.RawMessage) (json.RawMessage, error) {
 
 // marks are the remote's ids in the metadata of our messages and calls.
 type marks struct {
-	ID     string `json:"remoteId,omitempty"`
-	Parent string `json:"remoteParentId,omitempty"` // of a call: its message's
-	Agent  string `json:"agent,omitempty"`          // the author
+	ID       string `json:"remoteId,omitempty"`
+	Parent   string `json:"remoteParentId,omitempty"` // of a call: its message's
+	Invented bool   `json:"remoteInvented,omitempty"` // of a call that only we know, for a result without one
+	Agent    string `json:"agent,omitempty"`          // the author
 }
 
 func marksOf(metadata json.RawMessage) (m marks) {
@@ -167,8 +170,9 @@ func marksOf(metadata json.RawMessage) (m marks) {
 
 // theirs returns messages in the form for the remote, whose agent here is name: its own ones under its ids, the others without
 // their opaque values, which are for another provider. It omits reasoning and activities, because many servers refuse these roles.
-func theirs(list []agui.Message, name string) []agui.Message {
-	out := make([]agui.Message, 0, len(list))
+// invented are the calls that the remote does not know.
+func theirs(list []agui.Message, name string) (out []agui.Message, invented map[string]bool) {
+	invented = map[string]bool{}
 	calls, marked := map[string]string{}, map[string]bool{} // by call id: their ids there; whether their messages are the remote's
 	used, results := map[string]bool{}, map[string]int{}    // results: positions of calls' results
 	for _, m := range list {
@@ -198,7 +202,10 @@ func theirs(list []agui.Message, name string) []agui.Message {
 			if mark.Agent != name {
 				c.EncryptedValue = ""
 			}
-			c.Metadata = nil
+			if mark.Invented && (mark.Agent == name || mark.Agent == "") { // an event of this step has no author yet
+				invented[c.ID] = true
+			}
+			c.Arguments, c.Metadata = string(argumentsOf(c.Arguments)), nil
 		}
 		if n := len(m.ToolCalls); n > 0 { // a call shown again with its result is one call there
 			m.ToolCalls = slices.DeleteFunc(m.ToolCalls, func(c agui.ToolCall) bool { _, known := marked[c.ID]; return known })
@@ -230,7 +237,14 @@ func theirs(list []agui.Message, name string) []agui.Message {
 		used[m.ID] = true
 		out = append(out, m)
 	}
-	return out
+	return out, invented
+}
+
+// without returns messages without calls and their results.
+func without(list []agui.Message, calls map[string]bool) []agui.Message {
+	return slices.DeleteFunc(list, func(m agui.Message) bool {
+		return calls[m.ToolCallID] || m.Content == "" && len(m.ToolCalls) > 0 && !slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return !calls[c.ID] })
+	})
 }
 
 // resultID is the remote's message id for the result of a client's tool. It is the same in later turns, when the result

@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/batonrun/baton/plugins/problem"
@@ -10,7 +11,7 @@ import (
 )
 
 // decode decodes an event. A member that should be a text and is another value becomes its JSON, other members and messages of
-// a wrong type are removed. The end of a run is never lost.
+// a wrong type are removed, which the error says. The end of a run is never lost.
 func decode(data []byte) (agui.Event, error) {
 	ev, err := agui.Decode(data)
 	if err == nil {
@@ -29,24 +30,25 @@ func decode(data []byte) (agui.Event, error) {
 			all[name] = encoded(textOf(val))
 		}
 	}
+	var lost error
 	if typ == agui.TypeMessagesSnapshot {
-		all["messages"] = legible(all["messages"])
+		all["messages"], lost = legible(all["messages"])
 	}
 	if ev, again := agui.Decode(encoded(all)); again == nil {
-		return ev, nil
+		return ev, lost
 	}
 	for name, val := range all {
 		delete(all, name)
 		if ev, again := agui.Decode(encoded(all)); again == nil {
-			return ev, nil
+			return ev, err
 		}
 		all[name] = val
 	}
 	switch typ {
 	case agui.TypeRunFinished:
-		return agui.RunFinished{}, nil
+		return agui.RunFinished{}, err
 	case agui.TypeRunError:
-		return agui.RunError{Message: textOf(all["message"]), Code: textOf(all["code"])}, nil
+		return agui.RunError{Message: textOf(all["message"]), Code: textOf(all["code"])}, err
 	}
 	return nil, err
 }
@@ -81,16 +83,20 @@ func textOf(val json.RawMessage) string {
 	return string(val)
 }
 
-// legible returns a snapshot's messages that can be decoded, with texts for other values.
-func legible(list json.RawMessage) json.RawMessage {
+// legible returns a snapshot's messages that can be decoded, with texts for other values. The error is about the others.
+func legible(list json.RawMessage) (json.RawMessage, error) {
 	var messages []agui.Message
-	for _, val := range elements(list) {
+	all := elements(list)
+	for _, val := range all {
 		var m agui.Message
 		if m.UnmarshalJSON(val) == nil || m.UnmarshalJSON(repaired(val)) == nil {
 			messages = append(messages, m)
 		}
 	}
-	return encoded(messages)
+	if n := len(messages); n == 0 || n < len(all) {
+		return encoded(messages), fmt.Errorf("%d of %d messages are readable", n, len(all))
+	}
+	return encoded(messages), nil
 }
 
 // repaired returns a message with texts for other values.

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -10,7 +11,7 @@ import (
 
 // finished handles the end of the remote's run.
 func (r *relay) finished(e agui.RunFinished) {
-	r.ended, r.outcome = true, e.Outcome
+	r.final, r.ended, r.outcome, r.runID = true, true, e.Outcome, clip(cmp.Or(e.RunID, r.runID), longestID)
 	r.count(e.Usage, e.Metadata)
 	var out agui.WorkerOutput
 	var text string
@@ -25,7 +26,7 @@ func (r *relay) finished(e agui.RunFinished) {
 
 // failed handles the failure of the remote's run.
 func (r *relay) failed(e agui.RunError) {
-	r.ended = true
+	r.final, r.ended = true, true
 	r.count(e.Usage, nil)
 	code := clip(e.Code, 200)
 	if code == "CANCELLED" { // of dialect 0.0, for a cancelled outcome

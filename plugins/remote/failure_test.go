@@ -53,9 +53,21 @@ func TestFailure_Codes(t *testing.T) {
 		"invalid":               {status(422, `{"detail":"messages.0: no top-secret here"}`), "refused", "status 422: messages.0: no *** here", false},
 		"server error":          {status(500, `oops`), "remote_failed", "status 500: oops", true},
 		"too many":              {status(429, `{}`), "rate_limited", "", true},
-		"redirect":              {http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect).ServeHTTP, "redirected", "", false},
-		"a secret it tells":     {stream(started + `{"type":"RUN_ERROR","message":"Bearer top-secret is no good","code":"x"}`), "x", "*** is no good", false},
-		"too large":             {stream(started + `{"type":"CUSTOM","name":"x","value":"` + strings.Repeat("x", 70_000) + `"}`), "answer_too_large", "", false},
+		"a page declared as events": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "<html><title>Sign in with top-secret</title></html>")
+		}, "not_agui", "event stream: Sign in with ***", false},
+		"an error declared as events": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, `{"error":"worn"}`)
+		}, "not_agui", "event stream: worn", false},
+		"another compression": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "br")
+			fmt.Fprint(w, "\x0b\x02\x80{}\x03")
+		}, "not_agui", "compressed with br", false},
+		"redirect":          {http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect).ServeHTTP, "redirected", "", false},
+		"a secret it tells": {stream(started + `{"type":"RUN_ERROR","message":"Bearer top-secret is no good","code":"x"}`), "x", "*** is no good", false},
+		"too large":         {stream(started + `{"type":"CUSTOM","name":"x","value":"` + strings.Repeat("x", 70_000) + `"}`), "answer_too_large", "", false},
 		"an endless line": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, ": "+strings.Repeat("x", 1<<20))

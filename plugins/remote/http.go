@@ -5,54 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/problem"
+	"github.com/batonrun/baton/plugins/web"
 )
-
-// newClient returns a client that follows only redirects to the same host that preserve the request.
-func newClient(given *http.Client) *http.Client {
-	c := new(http.Client)
-	if given != nil {
-		*c = *given
-	} else {
-		t := &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-			TLSHandshakeTimeout:    10 * time.Second,
-			IdleConnTimeout:        30 * time.Second,
-			DisableCompression:     true,
-			ForceAttemptHTTP2:      true,
-			MaxIdleConnsPerHost:    16,
-			MaxResponseHeaderBytes: 64 << 10,
-		}
-		c.Transport = t
-	}
-	c.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		first := via[0]
-		if req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme || req.Method != first.Method || len(via) > 3 {
-			return errRedirect
-		}
-		return nil
-	}
-	return c
-}
-
-var errRedirect = errors.New("redirected elsewhere")
 
 // errStalled is the cause after Config.Idle without data.
 var errStalled = errors.New("nothing came in time")
 
 // post sends body and returns the answer's stream, which the caller closes. last is the id of the last event received,
 // or empty.
-func (a *Agent) post(ctx context.Context, body []byte, key, last string) (io.ReadCloser, error) {
+func (a *Agent) post(ctx context.Context, body []byte, key, last string) (*web.Body, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.cfg.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -73,12 +40,13 @@ func (a *Agent) post(ctx context.Context, body []byte, key, last string) (io.Rea
 		defer res.Body.Close()
 		return nil, a.refused(res)
 	}
-	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind != "text/event-stream" {
+	stream := web.BodyOf(res, a.cfg.MaxStream)
+	if !stream.HasEvents() {
 		defer res.Body.Close()
-		return nil, &plugins.Error{Code: "not_agui", Message: "The remote agent does not answer with an event stream" + a.said(res.Body)}
+		return nil, &plugins.Error{Code: "not_agui", Message: "The remote agent does not answer with an event stream" + a.said(stream)}
 	}
 	a.observe(nil)
-	return res.Body, nil
+	return stream, nil
 }
 
 // do sends a request with the configured headers.
@@ -132,7 +100,7 @@ func (a *Agent) unreachable(ctx context.Context, err error) error {
 		return stalled()
 	case cause != nil:
 		return cause
-	case errors.Is(err, errRedirect):
+	case errors.Is(err, web.ErrRedirect):
 		return &plugins.Error{Code: "redirected", Message: "The remote agent redirects to another host, which is not followed"}
 	}
 	a.warn("remote agent not reached", err)
@@ -145,7 +113,7 @@ func stalled() error {
 
 // refused returns the error of an unsuccessful response.
 func (a *Agent) refused(res *http.Response) error {
-	e := &plugins.Error{Code: "refused", Message: fmt.Sprintf("The remote agent refuses the request with status %d", res.StatusCode) + a.said(res.Body)}
+	e := &plugins.Error{Code: "refused", Message: fmt.Sprintf("The remote agent refuses the request with status %d", res.StatusCode) + a.said(web.BodyOf(res, a.cfg.MaxStream))}
 	switch s := res.StatusCode; {
 	case s == http.StatusUnauthorized || s == http.StatusForbidden:
 		e.Code = "unauthorized"
@@ -161,13 +129,9 @@ func (a *Agent) refused(res *http.Response) error {
 	return e
 }
 
-// maxProblem limits the part of an error response that is read, in bytes.
-const maxProblem = 16 << 10
-
 // said returns the description in a response that is no event stream, behind a colon, or "".
-func (a *Agent) said(body io.Reader) string {
-	text, _ := io.ReadAll(io.LimitReader(body, maxProblem))
-	if s := problem.Sentence(text, a.secrets.Hide); s != "" {
+func (a *Agent) said(body *web.Body) string {
+	if s := body.Sentence(a.secrets.Hide); s != "" {
 		return ": " + s
 	}
 	return ""

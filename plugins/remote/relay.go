@@ -47,7 +47,9 @@ type relay struct {
 	strange   bool   // something else was read
 	complaint string // the description in the last error that is no event
 
-	ended    bool
+	runID    string // its id there
+	final    bool   // an event has ended the run
+	ended    bool   // and no other one has continued it
 	failure  *agui.OutputError
 	outcome  agui.Outcome
 	usage    []agui.TokenUsage
@@ -66,6 +68,7 @@ type call struct {
 	parent string // the remote's id of its message
 	args   bytes.Buffer
 
+	invented bool // for a result of a call that the remote has not announced
 	held     bool // not shown: a client's tool without a result so far
 	complete bool // all arguments received
 	answered bool
@@ -74,8 +77,8 @@ type call struct {
 
 type stepKey struct{ sub, name string }
 
-// linger is the time to read after the end of the run, because a failure can follow.
-const linger = time.Second
+// linger is the time without an event after which a run that has ended goes on no more, although its stream is open.
+const linger = 2 * time.Second
 
 // shorthands are the open entities that shorthand events without id continue.
 type shorthands struct{ text, call, reasoning string }
@@ -95,7 +98,8 @@ func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
 	for _, m := range c.messages {
 		r.known[m.ID] = true
 	}
-	for _, m := range theirs(c.messages, a.cfg.Name) {
+	sent, _ := theirs(c.messages, a.cfg.Name)
+	for _, m := range sent {
 		r.sent[m.ID] = true
 		for _, tc := range m.ToolCalls {
 			known := &call{theirs: tc.ID, name: tc.Name, parent: m.ID, held: true, complete: true}
@@ -118,9 +122,6 @@ func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
 	return r
 }
 
-// over reports whether the remote's run has ended.
-func (r *relay) over() bool { return r.ended }
-
 // patience returns the maximum wait for the next byte.
 func (r *relay) patience(idle time.Duration) time.Duration {
 	if r.ended {
@@ -140,13 +141,16 @@ func (r *relay) take(data []byte) error {
 	}
 	data = r.a.secrets.HideCredentials(data)
 	ev, err := decode(data)
-	if _, unknown := ev.(agui.Unknown); unknown || err != nil {
+	if _, unknown := ev.(agui.Unknown); unknown || ev == nil {
 		r.complaint = cmp.Or(r.complaintIn(data), r.complaint)
 	}
-	if err != nil {
+	switch {
+	case ev == nil:
 		r.strange = true
 		r.drop("unreadable", err)
 		return nil
+	case err != nil:
+		r.drop("part of "+string(ev.Type()), err)
 	}
 	r.begun = true
 	return r.event(ev)
@@ -156,22 +160,21 @@ func (r *relay) take(data []byte) error {
 func (r *relay) event(ev agui.Event) error {
 	b := r.base(ev)
 	switch e := ev.(type) {
-	case agui.RunStarted:
-		r.ended, r.outcome = false, agui.Outcome{}
+	case agui.RunStarted: // also of another run in the same stream
+		r.final, r.ended, r.failure, r.outcome = false, false, nil, agui.Outcome{}
 		return nil
 	case agui.RunFinished:
 		r.finished(e)
 		return nil
 	case agui.RunError:
-		if !r.ended {
-			r.failed(e)
+		if r.ended { // the remote's work is done and must not be requested again
+			r.drop(string(e.Type()), errEnded)
 			return nil
 		}
-	}
-	if r.ended { // even an error is too late: the remote's work is done and must not be requested again
-		r.drop(string(ev.Type()), errEnded)
+		r.failed(e)
 		return nil
 	}
+	r.ended = r.ended && !continues(ev.Type())
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
 		return r.startText(b, e)
@@ -231,6 +234,18 @@ func (r *relay) event(ev agui.Event) error {
 	return nil
 }
 
+// continues reports whether events of a type belong to work, which goes on after the end that was announced. TanStack AI, for one,
+// announces an end before each of its tools' results.
+func continues(typ agui.Type) bool {
+	switch typ {
+	case agui.TypeTextMessageStart, agui.TypeTextMessageContent, agui.TypeTextMessageChunk, agui.TypeToolCallStart, agui.TypeToolCallArgs,
+		agui.TypeToolCallChunk, agui.TypeToolCallResult, agui.TypeReasoningMessageStart, agui.TypeReasoningMessageContent,
+		agui.TypeReasoningMessageChunk, agui.TypeStepStarted, agui.TypeSubagentStarted:
+		return true
+	}
+	return false
+}
+
 // base returns the members common to events that we retain: the sub-agent, if it was announced.
 func (r *relay) base(ev agui.Event) agui.Base {
 	sub := r.subs[ev.Common().SubagentRunID]
@@ -255,8 +270,14 @@ func (r *relay) id(kind, theirs string) string {
 // maxIDs limits the ids in one run of the remote.
 const maxIDs = 100_000
 
-// emit adds an event to our run. Illegal events are dropped; an illegal attribution to a sub-agent is removed.
+// emit adds an event to our run. Illegal events are dropped; an illegal attribution to a sub-agent is removed. A call that ends without
+// arguments gets {}, because clients parse them.
 func (r *relay) emit(ev agui.Event) error {
+	if end, ok := ev.(agui.ToolCallEnd); ok && r.view.Arguments(end.ToolCallID) == "" {
+		if err := r.emit(agui.ToolCallArgs{ToolCallID: end.ToolCallID, Delta: "{}"}); err != nil {
+			return err
+		}
+	}
 	err := r.view.Check(ev)
 	if err == nil {
 		err = r.legal.Add(ev)
@@ -337,7 +358,7 @@ func (r *relay) conclude(ctx context.Context, res *result) error {
 	if r.leftOut > maxLeftOut {
 		r.a.cfg.Log.Warn("events of a remote agent were left out", "agent", r.a.cfg.Name, "run", r.run.Input.RunID, "events", r.leftOut)
 	}
-	res.Usage, res.Failure, res.Output, res.Questions = r.usage, r.failure, r.output, r.questions()
+	res.Run, res.Usage, res.Failure, res.Output, res.Questions = r.runID, r.usage, r.failure, r.output, r.questions()
 	if r.outcome.Type == agui.OutcomeCancelled {
 		res.Gone = r.again
 		res.Failure = &agui.OutputError{Code: "remote_cancelled", Message: "The remote agent's run was cancelled there"}

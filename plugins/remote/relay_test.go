@@ -107,12 +107,6 @@ func TestRelay_ConvertsEvents(t *testing.T) {
 			thinks hm
 			REASONING_MESSAGE_END
 			REASONING_END`},
-		"an error behind the end": {hello + finished + `
-			{"type":"RUN_ERROR","message":"not saved","code":"rate_limited"}`, `
-			text assistant
-			+ hello 
-			+ world
-			end success hello world`},
 		"an attribution that was not announced": {`{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant","subagentRunId":"s"}
 			{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"hi","subagentRunId":"s"}`, `
 			text assistant
@@ -133,6 +127,7 @@ func TestRelay_ConvertsEvents(t *testing.T) {
 		"a call of its own without a result": {`{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"look"}
 			{"type":"TOOL_CALL_END","toolCallId":"c"}`, `
 			call look
+			args {}
 			TOOL_CALL_END
 			result partial The remote agent has not shown the result`},
 		"patches of a state that was not sent": {`{"type":"STATE_DELTA","delta":[{"op":"test","path":"/x","value":1},{"op":"replace","path":"/n","value":12345678901234567890}]}
@@ -155,9 +150,11 @@ func TestRelay_ConvertsEvents(t *testing.T) {
 			{"id":"q","role":"tool","toolCallId":"c","content":"x"},
 			{"id":"t","role":"tool","toolCallId":"d","content":"y"}]}`, `
 			call look
+			args {}
 			TOOL_CALL_END
 			result success x
 			call unknown
+			args {}
 			TOOL_CALL_END
 			result success y`},
 		"steps": {`{"type":"STEP_STARTED","stepName":"plan"}
@@ -199,6 +196,7 @@ func TestRelay_ConvertsEvents(t *testing.T) {
 			TOOL_CALL_END
 			result success {"n": [1915883588174806058]}
 			call look
+			args {}
 			TOOL_CALL_END
 			result success 7
 			call look

@@ -8,6 +8,9 @@
 // removed, other values become texts where AG-UI has texts) and otherwise dropped with a log entry. Provider events (RAW,
 // rawEvent) are dropped.
 //
+// A run ends with its stream, or two seconds after an end that nothing follows. A result without a call gets one, of the tool unknown,
+// which is not sent back.
+//
 // A call of a client's tool without a result becomes our call when the remote's run ends: our run waits for the client and
 // calls the remote again with the result. The remote's interrupts, and the on_interrupt events of LangGraph and Mastra,
 // become our questions; the answers are sent as resume and, for on_interrupt, as forwardedProps.command. The remote's open
@@ -43,6 +46,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/problem"
+	"github.com/batonrun/baton/plugins/web"
 )
 
 // Config describes a remote agent. Sizes are in bytes.
@@ -131,7 +135,7 @@ func New(cfg Config) (*Agent, error) {
 	cfg.MaxStream = cmp.Or(cfg.MaxStream, 256<<20)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	a := &Agent{cfg: cfg, host: u.Host, secrets: problem.NewSecrets(cfg.Headers, nil, u, stop)}
-	a.client = newClient(cfg.Client)
+	a.client = web.NewClient(cfg.Client)
 	return a, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -23,7 +24,9 @@ func (r *relay) messages(list []agui.Message) error {
 		m := &list[i]
 		var err error
 		switch {
-		case m.ID == "" || r.sent[m.ID]:
+		case r.sent[m.ID]:
+		case m.ID == "":
+			r.drop(string(agui.TypeMessagesSnapshot), errors.New("a message has no id"))
 		case m.Role == agui.RoleAssistant:
 			err = r.assistant(m, here, used)
 		case m.Role == agui.RoleTool:

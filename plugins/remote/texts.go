@@ -3,6 +3,7 @@ package remote
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"strconv"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -17,20 +18,15 @@ var (
 // marked returns metadata with the remote's ids, without members of the remote that have our names.
 func marked(metadata json.RawMessage, m marks) json.RawMessage {
 	members := map[string]json.RawMessage{}
-	_ = json.Unmarshal(metadata, &members)
-	for _, name := range []string{"name", "remoteId", "remoteParentId"} {
+	maps.Copy(members, object(metadata))
+	for _, name := range []string{"name", "remoteId", "remoteParentId", "remoteInvented"} {
 		delete(members, name)
 	}
-	for name, id := range map[string]string{"remoteId": m.ID, "remoteParentId": m.Parent} {
-		if id != "" {
-			members[name], _ = json.Marshal(id)
-		}
-	}
+	maps.Copy(members, object(encoded(m)))
 	if len(members) == 0 {
 		return nil
 	}
-	out, _ := json.Marshal(members)
-	return out
+	return encoded(members)
 }
 
 // startText starts or continues a text message. Only one can be open: another is ended first and continued later.

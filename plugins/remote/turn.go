@@ -61,12 +61,13 @@ func (a *Agent) ask(ctx context.Context, run *plugins.Run, c *conversation, id s
 		return err
 	}
 	r := newRelay(a, run, c, again)
+	r.runID = id
 	l := line{a: a, body: body, key: id}
 	if again {
 		a.stop(ctx, c.thread)
 	}
 	if err := l.follow(ctx, r); err != nil {
-		if l.begun && !r.over() {
+		if l.begun && !r.ended {
 			a.stop(ctx, c.thread)
 		}
 		return err
@@ -120,7 +121,11 @@ func (l *line) read(ctx context.Context, r *relay) error {
 		return l.refused(behind, err)
 	}
 	defer stream.Close()
-	in := &body{Reader: stream, left: l.a.cfg.MaxStream, read: func() { idle.Reset(r.patience(l.a.cfg.Idle)) }}
+	in := &body{Reader: stream, read: func() {
+		if !r.ended { // then only events count
+			idle.Reset(l.a.cfg.Idle)
+		}
+	}}
 	events := agui.NewReader(in, l.a.cfg.MaxEvent)
 	for {
 		id, data, err := events.Next()
@@ -128,7 +133,7 @@ func (l *line) read(ctx context.Context, r *relay) error {
 		case err == nil:
 		case errors.Is(err, agui.ErrTooLong):
 			return errTooMuch
-		case r.over():
+		case r.ended || r.final && errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(cause, errStalled):
 			return stalled()
@@ -139,7 +144,7 @@ func (l *line) read(ctx context.Context, r *relay) error {
 		default:
 			return errCut
 		}
-		if in.over && !json.Valid(data) {
+		if in.over && !r.final && !json.Valid(data) {
 			return errCut
 		}
 		if behind {
@@ -201,21 +206,16 @@ func (l *line) rest(ctx context.Context, attempt int) error {
 	}
 }
 
-// body is an answer's body that fails with agui.ErrTooLong after left bytes and reports each successful read. An empty line
-// follows it, because some servers send none after the last event.
+// body is an answer's body that reports each successful read. An empty line follows it, because some servers send none after the
+// last event.
 type body struct {
 	io.Reader
-	left int64
 	read func()
 	over bool // the empty line was read
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, agui.ErrTooLong
-	}
-	n, err := b.Reader.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
+	n, err := b.Reader.Read(p)
 	switch {
 	case n > 0:
 		b.read()
