@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -75,6 +76,7 @@ func TestApprover_IsNamed(t *testing.T) {
 				t.Fatalf("it asks %+v, %v, want %q", asked, err, test.message)
 			}
 			for _, try := range test.tries {
+				b.wantAnswerable(try.by, s.RunID, try.code == "" || try.code == "invalid_arguments")
 				_, err := b.Resume(t.Context(), try.by, s.RunID, []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved", Payload: try.payload}})
 				if (err == nil) != (try.code == "") || err != nil && code(err) != try.code {
 					t.Errorf("%s (%v) answers %s: %v, want %q", try.by.User(), try.by.Role(), try.payload, err, try.code)
@@ -103,5 +105,19 @@ func TestApprover_OthersDecline(t *testing.T) {
 	}
 	if run := b.waitAs(ann, s.RunID, runtime.Failed); err != nil || run.Error.Code != "denied" {
 		t.Errorf("it ends with %+v, %v", run.Error, err)
+	}
+}
+
+// wantAnswerable checks what lists of the question of a run tell a caller.
+func (b *bench) wantAnswerable(who runtime.Caller, run string, want bool) {
+	b.t.Helper()
+	own, err := b.Interrupts(b.t.Context(), who, run)
+	if err != nil || len(own) != 1 || *own[0].Answerable != want {
+		b.t.Errorf("%s (%v) sees the run ask %+v, %v, want answerable %v", who.User(), who.Role(), own, err, want)
+	}
+	all, err := rows(b.Questions(b.t.Context(), who, runtime.QuestionFilter{Limit: 10}))
+	at := slices.IndexFunc(all, func(q runtime.Asked) bool { return q.RunID == run })
+	if err != nil || at < 0 || *all[at].Interrupt.Answerable != want {
+		b.t.Errorf("%s (%v) sees the questions %+v, %v, want answerable %v", who.User(), who.Role(), all, err, want)
 	}
 }

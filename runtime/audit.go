@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/work"
 )
@@ -16,11 +17,16 @@ func (rt *Runtime) by(c Caller, action string) decide.By {
 }
 
 // responder identifies the caller in the answers that it gives. Without accounts everybody operates the server.
-func (rt *Runtime) responder(c Caller) work.Responder {
+func (ct *catalog) responder(c Caller) work.Responder {
 	return work.Responder{
-		User: c.Actor(), Role: c.role.String(), Operates: c.calls() || !rt.cfg.Accounts,
-		Administers: c.role >= RoleAdmin || !rt.cfg.Accounts, Alone: !rt.cfg.Accounts,
+		User: c.Actor(), Role: c.role.String(), Operates: c.calls() || !ct.accounts,
+		Administers: c.role >= RoleAdmin || !ct.accounts, Alone: !ct.accounts,
 	}
+}
+
+// mayAnswer reports whether the caller may answer a question of a user's run.
+func (ct *catalog) mayAnswer(c Caller, in *data.Interrupt, user string) bool {
+	return c.changes(user) && work.MayAnswer(in, user, ct.responder(c)) == nil
 }
 
 // Audit returns an audit entry for an action of the caller.

@@ -210,16 +210,16 @@ func (ct *catalog) Interrupts(ctx context.Context, c Caller, name string) ([]agu
 	if err != nil {
 		return nil, err
 	}
-	return ct.InterruptsOf(ctx, &run)
+	return ct.InterruptsOf(ctx, c, &run)
 }
 
 // InterruptsOf is Interrupts for a run that was obtained with a Caller.
-func (ct *catalog) InterruptsOf(ctx context.Context, run *Run) ([]agui.Interrupt, error) {
+func (ct *catalog) InterruptsOf(ctx context.Context, c Caller, run *Run) ([]agui.Interrupt, error) {
 	g, err := run.grant()
 	if err != nil {
 		return nil, err
 	}
-	asked, err := ct.keyed.asked(ctx, g)
+	asked, err := ct.keyed.asked(ctx, g, func(in *data.Interrupt) bool { return ct.mayAnswer(c, in, run.User) })
 	return asked, unavailable(err)
 }
 

@@ -91,7 +91,7 @@ func TestExpressions_KeepIntegers(t *testing.T) {
 	const want = `{"id":9007199254740993,"text":"1234567"}`
 	asked, err := b.Interrupts(t.Context(), local, s.RunID)
 	if err != nil || len(asked) != 1 || !strings.Contains(fmt.Sprintf("%+s", asked[0].Metadata), want) {
-		t.Fatalf("%v, the approval shows %+s", err, asked)
+		t.Fatalf("%v, the approval shows %+v", err, asked)
 	}
 	if _, err := b.Resume(t.Context(), local, s.RunID, []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved", Payload: []byte(`{"approved":true}`)}}); err != nil {
 		t.Fatal(err)

@@ -63,7 +63,7 @@ func TestOnlyWhatACallerWasGivenReads(t *testing.T) {
 	}
 	all := func(*runtime.Record) bool { return true }
 	for name, r := range map[string]*runtime.Run{"zero": {}, "built": &builtRun, "of another key": &otherRun, "of another thread": &moved} {
-		_, asks := b.InterruptsOf(t.Context(), r)
+		_, asks := b.InterruptsOf(t.Context(), local, r)
 		_, snapshot := b.RunSnapshot(t.Context(), r)
 		_, _, events := b.RunEvents(t.Context(), r, runtime.EventQuery{Limit: 10, Admit: all})
 		_, last := b.LastEventOf(t.Context(), r)

@@ -83,8 +83,8 @@ func (k keyed) interrupts(ctx context.Context, g grant) ([]data.Interrupt, error
 	return k.byKey.Interrupts(ctx, g.run)
 }
 
-func (k keyed) asked(ctx context.Context, g grant) ([]agui.Interrupt, error) {
-	return tail.AllAsked(ctx, k.byKey, g.run)
+func (k keyed) asked(ctx context.Context, g grant, may func(*data.Interrupt) bool) ([]agui.Interrupt, error) {
+	return tail.AllAsked(ctx, k.byKey, g.run, may)
 }
 
 func (k keyed) answers(ctx context.Context, en *work.Engine, g grant, req *StartRequest, known map[string]bool, by work.Responder) (*decide.Answers, error) {

@@ -31,6 +31,7 @@ func (ct *catalog) Questions(ctx context.Context, c Caller, f QuestionFilter) (P
 		if asked[i].Interrupt, err = tail.Asks(&q.Interrupt); err != nil {
 			return Page[Asked]{}, err
 		}
+		asked[i].Interrupt.Answerable = new(ct.mayAnswer(c, &q.Interrupt, q.User))
 	}
 	return Page[Asked]{Rows: asked, More: page.More, Total: page.Total, Counted: page.Counted}, nil
 }

@@ -94,6 +94,7 @@ type Interrupt struct {
 	ExpiresAt      string          `json:"expiresAt,omitempty"` // RFC 3339
 	Metadata       json.RawMessage `json:"metadata,omitempty"`
 	SubagentRunID  string          `json:"subagentRunId,omitempty"`
+	Answerable     *bool           `json:"answerable,omitempty"` // set where a caller asks for it: whether they may answer
 }
 
 // TokenUsage counts the tokens of one provider and model. OutputTokens and InputTokens are totals, the

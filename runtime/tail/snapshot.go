@@ -256,8 +256,8 @@ func WaitsFor(ctx context.Context, r data.ByKey, runKey int64) (agui.Outcome, er
 	return o, nil
 }
 
-// AllAsked returns a run's open interrupts, questions before frontend calls.
-func AllAsked(ctx context.Context, r data.ByKey, runKey int64) ([]agui.Interrupt, error) {
+// AllAsked returns a run's open interrupts, questions before frontend calls. may reports whether one is answerable.
+func AllAsked(ctx context.Context, r data.ByKey, runKey int64, may func(*data.Interrupt) bool) ([]agui.Interrupt, error) {
 	all, err := r.Interrupts(ctx, runKey)
 	if err != nil {
 		return nil, err
@@ -272,6 +272,7 @@ func AllAsked(ctx context.Context, r data.ByKey, runKey int64) ([]agui.Interrupt
 		if err != nil {
 			return nil, err
 		}
+		asked.Answerable = new(may(in))
 		if in.Frontend {
 			calls = append(calls, asked)
 		} else {

@@ -33,9 +33,10 @@ func (d *describer) models() {
 		says("reason", "`tool_call`, `input_required`, `confirmation`, or an agent's own."),
 		says("responseSchema", "A JSON Schema of the payload of an answer."),
 		may("expiresAt", moment("When the server answers it with `cancelled`.")),
+		says("answerable", "In answers of REST: whether you may answer it."),
 		may("metadata", object("")))
 	infer[agui.Outcome](s, "Outcome", "How a span ended that did not fail.",
-		says("interrupts", "With `interrupt`: what the run asks. Answer all of them at once."),
+		says("interrupts", "With `interrupt`: what the run asks. Each can be answered by itself."),
 		says("pendingToolCallIds", "With `success`: calls of the client's own tools that the run waits for."))
 	d.messages()
 	infer[agui.RunAgentInput](s, "RunStartedInput", "What is new to the thread.",
@@ -120,6 +121,7 @@ func (d *describer) resources() {
 		says("reason", "`tool_call`, `input_required`, `confirmation`, or an agent's own."),
 		says("responseSchema", "A JSON Schema of the payload of an answer."),
 		may("expiresAt", moment("When the server answers it with `cancelled`.")),
+		says("answerable", "Whether you may answer it."),
 		may("metadata", object("")),
 		says("toolName", "Of a call that is to be approved, or that the client answers."),
 		may("arguments", anything("The call's, null when there are none to show or they are larger than 64 KiB: the log has them.")),

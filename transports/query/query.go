@@ -49,7 +49,7 @@ func (q Runs) Page(ctx context.Context, rt *runtime.Runtime, who runtime.Caller)
 	}
 	var failed error
 	page = wire.NewPage(list, runs, func(r *runtime.Run) wire.Run {
-		asks, err := Asks(ctx, rt, r)
+		asks, err := Asks(ctx, rt, who, r)
 		failed = errors.Join(failed, err)
 		shown := wire.NewRun(r, asks, rt.Cost(r.Usage))
 		shown.Waiting = wire.NewWaiting(rt.WaitOf(r))
@@ -115,9 +115,9 @@ func statuses(asked []string) (list []runtime.Status, err error) {
 }
 
 // Asks returns the open questions of a run that the caller may see.
-func Asks(ctx context.Context, rt *runtime.Runtime, r *runtime.Run) ([]agui.Interrupt, error) {
+func Asks(ctx context.Context, rt *runtime.Runtime, who runtime.Caller, r *runtime.Run) ([]agui.Interrupt, error) {
 	if r.Status != runtime.Waiting {
 		return nil, nil
 	}
-	return rt.InterruptsOf(ctx, r)
+	return rt.InterruptsOf(ctx, who, r)
 }

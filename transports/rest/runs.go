@@ -131,7 +131,7 @@ func (t Transport) get(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	asks, err := query.Asks(c.UserContext(), t.Runtime, &run)
+	asks, err := query.Asks(c.UserContext(), t.Runtime, who, &run)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ type Question struct {
 	ExpiresAt      string          `json:"expiresAt,omitempty"`
 	Metadata       json.RawMessage `json:"metadata,omitempty"`
 	SubagentRunID  string          `json:"subagentRunId,omitempty"`
+	Answerable     bool            `json:"answerable"`
 
 	ToolName  *string         `json:"toolName"`  // of a call that is to be approved, or answered by the client
 	Arguments json.RawMessage `json:"arguments"` // likewise; null when they are too large for a list
@@ -44,6 +45,7 @@ func NewQuestion(q *runtime.Asked) Question {
 		ToolName: orNull(call.ToolName), Arguments: call.Input,
 		ID: i.ID, Reason: i.Reason, Message: i.Message, ToolCallID: i.ToolCallID, ResponseSchema: i.ResponseSchema,
 		ExpiresAt: i.ExpiresAt, Metadata: i.Metadata, SubagentRunID: i.SubagentRunID,
+		Answerable: i.Answerable != nil && *i.Answerable,
 		RunID: q.RunID, ThreadID: q.ThreadID, ConversationID: q.ConversationID, Agent: q.Agent, User: q.User,
 		CreatedAt: stamp(q.CreatedAt),
 	}

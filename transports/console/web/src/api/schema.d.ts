@@ -2351,6 +2351,8 @@ export interface components {
             expiresAt?: string;
             metadata?: Record<string, never>;
             subagentRunId?: string;
+            /** @description In answers of REST: whether you may answer it. */
+            answerable?: boolean;
         };
         /** @description A page of a list. */
         InterruptPage: {
@@ -3437,6 +3439,8 @@ export interface components {
             expiresAt?: string;
             metadata?: Record<string, never>;
             subagentRunId?: string;
+            /** @description Whether you may answer it. */
+            answerable: boolean;
             /** @description Of a call that is to be approved, or that the client answers. */
             toolName: string | null;
             /** @description The call's, null when there are none to show or they are larger than 64 KiB: the log has them. */
@@ -3471,7 +3475,7 @@ export interface components {
         Outcome: {
             /** @enum {string} */
             type: "success" | "interrupt" | "cancelled";
-            /** @description With `interrupt`: what the run asks. Answer all of them at once. */
+            /** @description With `interrupt`: what the run asks. Each can be answered by itself. */
             interrupts?: components["schemas"]["Interrupt"][];
             /** @description With `success`: calls of the client's own tools that the run waits for. */
             pendingToolCallIds?: string[];

@@ -10,7 +10,7 @@ import { useProject } from "../app/context";
 import type { Call } from "../log/transcript";
 import "./answer.css";
 import { Failure } from "./basics";
-import { Undrawn } from "./drawn";
+import { Drawn, Undrawn } from "./drawn";
 import { exactly } from "./format";
 import { JsonTree, parsed } from "./json";
 import { initial, isSchema, wrong, type Schema } from "./schema";
@@ -26,28 +26,48 @@ interface Props {
 
 type Given = Record<string, ResumeEntry>;
 
-/** Answer shows the questions of a run and sends all answers together: a run accepts only complete answers. */
+/** Answer shows the questions of a run, and sends the answers to those that the caller may answer together. */
 export function Answer({ runId, user, interrupts, calls }: Props) {
   const [given, setGiven] = useState<Given>({});
   const send = useSend(runId, user);
+  const own = interrupts.filter((i) => i.answerable !== false);
   const give = (entry: ResumeEntry) => {
     const next = { ...given, [entry.interruptId]: entry };
     setGiven(next);
-    if (!interrupts.every((i) => next[i.id])) return;
-    send.mutate(interrupts.map((i) => next[i.id] as ResumeEntry), { onError: () => setGiven({}) }); // show the questions again, with their inputs
+    if (!own.every((i) => next[i.id])) return;
+    send.mutate(own.map((i) => next[i.id] as ResumeEntry), { onError: () => setGiven({}) }); // show the questions again, with their inputs
   };
   return (
     <div className="stack">
-      {interrupts.map((i) => (
-        <Question key={i.id} interrupt={i} call={calls?.find((c) => c.id === i.toolCallId)} given={given[i.id]} give={give} busy={send.isPending} />
-      ))}
-      {interrupts.length > 1 && !send.isPending && (
+      {interrupts.map((i) =>
+        own.includes(i) ? (
+          <Question key={i.id} interrupt={i} call={calls?.find((c) => c.id === i.toolCallId)} given={given[i.id]} give={give} busy={send.isPending} />
+        ) : (
+          <Drawn key={i.id} value={i}>
+            <Told asked={i} />
+          </Drawn>
+        ),
+      )}
+      {own.length > 1 && !send.isPending && (
         <p className="muted">
-          {interrupts.filter((i) => given[i.id]).length} of {interrupts.length} answered. The run continues when all are answered.
+          {own.filter((i) => given[i.id]).length} of {own.length} answered. The run continues when all are answered.
         </p>
       )}
       {send.error && <Failure error={placed(send.error)} />}
     </div>
+  );
+}
+
+// A question for somebody else.
+function Told({ asked }: { asked: Interrupt }) {
+  const { tool, args } = callOf(asked);
+  return (
+    <section className="question stack">
+      <h3 className="wrap">{asked.message || "A call of a front-end tool"}</h3>
+      {tool && <p className="mono muted">{tool}</p>}
+      {args !== undefined && <JsonTree value={args} depth={3} />}
+      <p className="muted">You may not answer this question.</p>
+    </section>
   );
 }
 

@@ -5,7 +5,6 @@ import { useDelete } from "../../api/actions";
 import { over, useRun } from "../../api/queries";
 import { missing } from "../../api/problem";
 import type { Run } from "../../api/types";
-import { useMayControl } from "../../app/context";
 import { useKeys } from "../../app/keys";
 import { useTitle } from "../../app/title";
 import { useRunLog } from "../../log/hooks";
@@ -70,7 +69,6 @@ function OneRun({ run, onDelete }: { run: Run; onDelete: () => void }) {
   };
   const [stateAt, setStateAt] = useState(0); // the event at which the state is shown, 0 for the latest
   const log = useRunLog(run.conversationId, run.id, !over(run.status), run.lastEvent?.id ?? 0);
-  const may = useMayControl(run.user);
   const choose = (tab: string, at = 0) => {
     setStateAt(at);
     query.set("tab", tab);
@@ -88,8 +86,8 @@ function OneRun({ run, onDelete }: { run: Run; onDelete: () => void }) {
       <Header run={run} log={log} onDelete={onDelete} />
       {run.error && <Problem error={run.error} />}
       {run.status === "WAITING" && run.interrupts.length > 0 && (
-        <Panel title={may ? "Waiting for you" : "Waiting for an answer"} className="waits">
-          {may ? <Answer key={run.interrupts.map((i) => i.id).join()} runId={run.id} user={run.user} interrupts={run.interrupts} calls={log.transcript.entries.flatMap((e) => e.calls)} /> : run.interrupts.map((i) => <p key={i.id}>{i.message}</p>)}
+        <Panel title={run.interrupts.some((i) => i.answerable) ? "Waiting for you" : "Waiting for an answer"} className="waits">
+          <Answer key={run.interrupts.map((i) => i.id).join()} runId={run.id} user={run.user} interrupts={run.interrupts} calls={log.transcript.entries.flatMap((e) => e.calls)} />
         </Panel>
       )}
       {log.problem && <Failure error={new Error(log.problem)} retry={() => void log.read()} />}

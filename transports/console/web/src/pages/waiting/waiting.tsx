@@ -2,14 +2,12 @@ import { useEffect, useRef, useState } from "react";
 import { Link } from "wouter";
 import { useWaiting } from "../../api/queries";
 import type { Waiting } from "../../api/types";
-import { useMay, useMayControl, useSeesOthers } from "../../app/context";
+import { useSeesOthers } from "../../app/context";
 import { useKeys } from "../../app/keys";
 import { useTitle } from "../../app/title";
 import { runPath } from "../../app/paths";
-import { Answer, callOf } from "../../ui/answer";
+import { Answer } from "../../ui/answer";
 import { Ago, Empty, Failure, Loading, Panel } from "../../ui/basics";
-import { Drawn } from "../../ui/drawn";
-import { JsonTree } from "../../ui/json";
 import "./waiting.css";
 
 /** The page Waiting: open questions of runs, oldest first. */
@@ -17,8 +15,6 @@ export default function Page() {
   useTitle("Waiting");
   const { data, error, refetch } = useWaiting();
   const list = useRef<HTMLDivElement>(null);
-  const [operator, others] = [useMay("operator"), useSeesOthers()];
-  const answers = operator || !others; // callers that see other users' runs but may not answer them
   const walk = (step: number) => {
     const all = [...(list.current?.children ?? [])] as HTMLElement[];
     const at = all.findIndex((e) => e.contains(document.activeElement));
@@ -32,7 +28,7 @@ export default function Page() {
   return (
     <div className="page">
       <header className="page-head">
-        <h1>{answers ? "Waiting for you" : "Waiting for an answer"}</h1>
+        <h1>{data?.items.some((w) => !w.answerable) ? "Waiting for an answer" : "Waiting for you"}</h1>
         {runs.length > 0 && (
           <span className="muted num" aria-live="polite">
             {runs.length === 1 ? "1 run" : `${runs.length}${data?.nextCursor ? " or more" : ""} runs`}, oldest first
@@ -79,7 +75,6 @@ function byRun(items: Waiting[]): Waiting[][] {
 function Asked({ asked }: { asked: Waiting[] }) {
   const [first] = asked;
   const others = useSeesOthers();
-  const may = useMayControl(first?.user);
   if (!first) return null;
   return (
     <Panel
@@ -97,19 +92,7 @@ function Asked({ asked }: { asked: Waiting[] }) {
         </>
       }
     >
-      {may ? <Answer runId={first.runId} user={others ? first.user : undefined} interrupts={asked} /> : asked.map((w) => <Drawn key={w.id} value={w}><Told asked={w} /></Drawn>)}
+      <Answer runId={first.runId} user={others ? first.user : undefined} interrupts={asked} />
     </Panel>
-  );
-}
-
-// A question for callers that may not answer it.
-function Told({ asked }: { asked: Waiting }) {
-  const { tool, args } = callOf(asked);
-  return (
-    <div className="stack">
-      <p className="wrap">{asked.message || "A call of a front-end tool."}</p>
-      {tool && <p className="mono muted">{tool}</p>}
-      {args !== undefined && <JsonTree value={args} depth={3} />}
-    </div>
   );
 }
