@@ -148,6 +148,12 @@ func TestBeside_OneKeyStartsOneRunAfterAnUnknownOutcome(t *testing.T) {
 		if refusal, _ := errors.AsType[*runtime.Error](err); refusal == nil || refusal.Code != "outcome_unknown" {
 			t.Errorf("written %v: the first request is answered with %v", written, err)
 		}
+		if written { // perhaps after the answer
+			y.until("the first request is written", func() bool {
+				all, err := y.Threads(t.Context(), local, runtime.ThreadFilter{Limit: 10})
+				return err == nil && len(all.Rows) == 1
+			})
+		}
 		second, err := y.StartRun(t.Context(), local, request)
 		if err != nil || second.Replayed != written {
 			t.Errorf("written %v: the second request is answered with %+v, %v", written, second, err)
@@ -155,10 +161,12 @@ func TestBeside_OneKeyStartsOneRunAfterAnUnknownOutcome(t *testing.T) {
 		f.silent.Store(nil)
 		f.late.Store(nil)
 		close(blocked)
-		for x.Ready(t.Context()) != nil {
-			<-tick()
-		}
-		third, err := x.StartRun(t.Context(), local, request)
+		var third runtime.Started
+		x.until("the first server answers", func() bool { // also behind a commit that takes longer than its patience
+			third, err = x.StartRun(t.Context(), local, request)
+			refusal, _ := errors.AsType[*runtime.Error](err)
+			return refusal == nil || refusal.Kind != runtime.KindUnavailable
+		})
 		if err != nil || third.RunID != second.RunID || !third.Replayed {
 			t.Errorf("written %v: the third request is answered with %+v, %v, the second with %s", written, third, err, second.RunID)
 		}

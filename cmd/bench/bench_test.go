@@ -23,18 +23,26 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestBench_PassesItsOwnChecks(t *testing.T) {
+// serve starts a server in this process, with a few settings changed, and returns its URL.
+func serve(t *testing.T, change func(*config.Config)) string {
+	t.Helper()
 	cfg := config.Default()
 	cfg.Listen, cfg.Database = "127.0.0.1:0", "sqlite:"+filepath.Join(t.TempDir(), "baton.db")
+	change(&cfg)
 	s, err := cmd.Start(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)), builtin.Plugins()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
 		_ = s.Shutdown(ctx) // reports that it did not wait for runs
-	}()
+	})
+	return s.URL()
+}
+
+func TestBench_PassesItsOwnChecks(t *testing.T) {
+	url := serve(t, func(*config.Config) {})
 	for _, args := range []string{
 		"runs --runs 4 --total 8 --tokens 20",
 		"runs --runs 2 --total 4 --tokens 20 --viewers 3 --projection seed --delay 1ms",
@@ -43,11 +51,11 @@ func TestBench_PassesItsOwnChecks(t *testing.T) {
 		"idle --streams 5",
 		"leave --viewers 5 --events 5 --after 1ms",
 	} {
-		if err := measure(t, append(strings.Fields(args), "--server", s.URL())...); err != nil {
+		if err := measure(t, append(strings.Fields(args), "--server", url)...); err != nil {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
-	if err := measure(t, "crowd", "--server", s.URL()); err == nil {
+	if err := measure(t, "crowd", "--server", url); err == nil {
 		t.Error("crowd measured a server without the necessary settings")
 	}
 }
@@ -92,8 +100,35 @@ func measure(t *testing.T, args ...string) error {
 	return err
 }
 
-func TestBeside_MeasuresEachKind(t *testing.T) {
-	if err := measure(t, "beside", "--runs", "2", "--pause", "1ms", "--at-once", "2", "--bytes", "100000", "--small", "20"); err != nil {
+func TestBeside_Measures(t *testing.T) {
+	if err := measure(t, "beside", "--kinds", "rerun", "--runs", "1", "--pause", "1ms", "--at-once", "1", "--bytes", "1000"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestBeside_ServerAcceptsEachKind(t *testing.T) {
+	l := loads{Key: []byte(strings.Repeat("k", 32)), Bytes: 1000, Small: 2}
+	url := serve(t, func(cfg *config.Config) {
+		cfg.Auth.Mode, cfg.Auth.Secret, cfg.Auth.TestPlugins = config.AuthJWT, string(l.Key), true
+	})
+	l.Addr = strings.TrimPrefix(url, "http://")
+	for kind, prepare := range heavy {
+		var err error
+		if l.token, err = tokenOf(l.Key, kind, "elsewhere"); err != nil {
+			t.Fatal(err)
+		}
+		request, err := prepare(&l)
+		if err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		c, err := dial(l.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		method, path, body := request()
+		if status, err := l.ask(c, method, path, body); err != nil || status >= 300 {
+			t.Errorf("%s: %d, %v", kind, status, err)
+		}
+		_ = c.Close()
 	}
 }

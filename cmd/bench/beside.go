@@ -26,7 +26,7 @@ type besideOptions struct {
 	runs   int
 	atOnce int // requests of the other
 	bytes  int // of the run that the other reads, copies or deletes
-	small  int // other runs that it can find
+	small  int // runs that it finds or deletes at most
 	pause  time.Duration
 }
 
@@ -46,7 +46,7 @@ func besideCommand(o *options) *cobra.Command {
 	cmd.Flags().IntVar(&bo.runs, "runs", bo.runs, "runs of the user")
 	cmd.Flags().IntVar(&bo.atOnce, "at-once", bo.atOnce, "requests of the other at once")
 	cmd.Flags().IntVar(&bo.bytes, "bytes", bo.bytes, "bytes of the run that the other reads, copies or deletes")
-	cmd.Flags().IntVar(&bo.small, "small", bo.small, "small runs of the other, for lists and searches")
+	cmd.Flags().IntVar(&bo.small, "small", bo.small, "runs of the other that lists, searches and deletions find at most")
 	cmd.Flags().DurationVar(&bo.pause, "pause", bo.pause, "pause between two runs of the user")
 	return cmd
 }
@@ -330,7 +330,7 @@ var heavy = map[string]func(l *loads) (requestOf, error){
 		return fixed("GET", events(thread)+"?follow=false", nil), err
 	},
 	"list": func(l *loads) (requestOf, error) { // of rows that are as large as they may be
-		return fixed("GET", agentRuns("?limit=100"), nil), l.many(100, map[string]any{"contextItemIds": longIDs()})
+		return fixed("GET", agentRuns("?limit=100"), nil), l.many(min(100, l.Small), map[string]any{"contextItemIds": longIDs()})
 	},
 	"search": func(l *loads) (requestOf, error) {
 		var n atomic.Int64
@@ -350,7 +350,7 @@ var heavy = map[string]func(l *loads) (requestOf, error){
 	"delete": func(l *loads) (requestOf, error) {
 		var mu sync.Mutex
 		var threads []string
-		for range 40 {
+		for range min(40, l.Small) {
 			thread, _, err := l.large()
 			if err != nil {
 				return nil, err

@@ -97,21 +97,28 @@ func TestList_CursorRepeats(t *testing.T) {
 // Listing stops early for an endless list or huge tools, and the log stays short.
 func TestList_IsLimited(t *testing.T) {
 	giant := strings.Repeat("x", 1<<20)
-	for name, tool := range map[string]string{
-		"giants":    `{"name":"t%d","description":"` + giant + `","inputSchema":{"type":"object"}}`,
-		"many":      `{"name":"t%d","inputSchema":{"type":"object"}}`,
-		"duplicate": `{"name":"same","title":"%d","inputSchema":{"type":"object"}}`,
+	for name, page := range map[string]struct {
+		tools int
+		tool  string
+	}{
+		"giants":    {1, `{"name":"t%d","description":"` + giant + `","inputSchema":{"type":"object"}}`},
+		"many":      {50, `{"name":"t%d","inputSchema":{"type":"object"}}`},
+		"duplicate": {1, `{"name":"same","title":"%d","inputSchema":{"type":"object"}}`},
 	} {
 		var pages atomic.Int64
 		url := hostile(t, func(method string, _ http.Header) string {
 			if method != "tools/list" {
 				return ""
 			}
-			n := pages.Add(1)
-			return fmt.Sprintf(`"result":{"tools":[`+tool+`],"nextCursor":"%d"}`, n, n)
+			n := int(pages.Add(1))
+			list := make([]string, page.tools)
+			for i := range list {
+				list[i] = fmt.Sprintf(page.tool, n*page.tools+i)
+			}
+			return fmt.Sprintf(`"result":{"tools":[%s],"nextCursor":"%d"}`, strings.Join(list, ","), n)
 		})
 		var log bytes.Buffer
-		s, err := mcp.New(mcp.Config{Name: "it", URL: url, Required: true, Connect: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		s, err := mcp.New(mcp.Config{Name: "it", URL: url, Required: true, Connect: time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
