@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -91,7 +92,7 @@ func TestRateLimit_PerUser(t *testing.T) {
 	}
 }
 
-// What a request sends, gets or has copied counts as requests: one of 5 MiB is 40, after which the next one waits, however few bytes ask for it.
+// What a request sends, gets or has stored counts as requests: 5 MiB are 40 or more, after which the next one waits, however few bytes ask for it.
 func TestRateLimit_CountsBytes(t *testing.T) {
 	s := bounded(t, baton.Adjust(slowly(), func(c *rates.Config) { c.User.Burst = 1 }))
 	large := fmt.Sprintf(`{"agent":"echo","runId":"large","threadId":"large","content":%q}`, strings.Repeat("x", 5<<20))
@@ -100,6 +101,16 @@ func TestRateLimit_CountsBytes(t *testing.T) {
 		"body": func(key string) response { return send(t, "POST", s.URL()+runs, large, "Authorization", key) },
 		"answer": func(key string) response {
 			return send(t, "GET", s.URL()+"/api/v1/threads/large/messages", "", "Authorization", key)
+		},
+		"export": func(key string) response {
+			return send(t, "GET", s.URL()+"/api/v1/agent/history?threadId=large", "", "Authorization", key)
+		},
+		"stream": func(key string) response {
+			return send(t, "GET", s.URL()+"/api/v1/agent/runs/large/events?follow=false", "", "Authorization", key, "Accept", "text/event-stream")
+		},
+		"upload": func(key string) response {
+			form := "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\n" + strings.Repeat("x", 5<<20) + "\r\n--b--\r\n"
+			return send(t, "POST", s.URL()+"/api/v1/agent/attachments", form, "Content-Type", "multipart/form-data; boundary=b", "Authorization", key)
 		},
 		"copy": func(key string) response {
 			return send(t, "POST", s.URL()+runs+"/large/rerun", "{}", "Authorization", key)
@@ -117,6 +128,8 @@ func TestRateLimit_CountsBytes(t *testing.T) {
 			}
 			if res := ask(key); res.StatusCode >= 300 {
 				t.Fatalf("%s: %.300s", res.Status, answer(t, res))
+			} else if _, err := io.Copy(io.Discard, res.Body); err != nil {
+				t.Fatal(err)
 			}
 			refusedFor(t, send(t, "GET", s.URL()+"/api/v1/agents", "", "Authorization", key), "rate_limited", "where large ones count as several")
 		})

@@ -24,9 +24,10 @@ import (
 
 // admission is an admitted request.
 type admission struct {
-	who     runtime.Caller
-	release func() // frees the place of a stream; nil when none is reserved
-	limited error  // refuses all but cancels, as the caller is over its rate; nil below it
+	who      runtime.Caller
+	release  func() // frees the place of a stream; nil when none is reserved
+	received int    // bytes of a body that the route has read
+	limited  error  // refuses all but cancels, as the caller is over its rate; nil below it
 }
 
 type admissionKey struct{}

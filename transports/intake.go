@@ -271,13 +271,14 @@ func (r *Route) Body(c *fiber.Ctx) io.Reader {
 	default:
 		from = bytes.NewReader(c.Request().Body())
 	}
-	return &capped{from, r.Raw}
+	return &capped{from, r.Raw, admissionOf(c)}
 }
 
 // capped is a body with a limit.
 type capped struct {
 	r    io.Reader
 	left int64
+	of   *admission
 }
 
 func (b *capped) Read(p []byte) (int, error) {
@@ -285,6 +286,7 @@ func (b *capped) Read(p []byte) (int, error) {
 		p = p[:b.left+1]
 	}
 	n, err := b.r.Read(p)
+	b.of.received += n
 	if b.left -= int64(n); b.left < 0 {
 		return 0, fiber.ErrRequestEntityTooLarge
 	}

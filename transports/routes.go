@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/rates"
 	"github.com/batonrun/baton/transports/stream"
 	"github.com/batonrun/baton/transports/wire"
 )
@@ -104,7 +105,8 @@ func (s *Server) known(r *Route) fiber.Handler {
 		if err := s.receive(c, r, let); err != nil {
 			return err
 		}
-		defer s.charge(c, who, len(c.Request().Body()))
+		s.cfg.Streams.Rates.Charge(who, r.stores(len(c.Request().Body())))
+		defer s.charge(c, let)
 		answer := r.Known
 		if r.Large && (!r.Searched || c.Query("q") == "") {
 			answer = s.cfg.Streams.inTurn(answer)
@@ -136,12 +138,23 @@ func (s *Server) known(r *Route) fiber.Handler {
 	}
 }
 
-// charge counts the bytes of a request and of its answer: see rates.Meter.
-func (s *Server) charge(c *fiber.Ctx, who runtime.Caller, sent int) {
-	if !c.Response().IsBodyStream() {
-		sent += len(c.Response().Body())
+// stores returns as what a body of n bytes counts.
+func (r *Route) stores(n int) int {
+	if r.Input || r.Echoes {
+		return rates.Stored * n
 	}
-	s.cfg.Streams.Rates.Charge(who, sent)
+	return n
+}
+
+// charge counts the bytes of a file and of an answer whose size is known. Streams count their own.
+func (s *Server) charge(c *fiber.Ctx, let *admission) {
+	n := let.received
+	if !c.Response().IsBodyStream() {
+		n += len(c.Response().Body())
+	} else if c.Method() != fiber.MethodHead {
+		n += max(c.Response().Header.ContentLength(), 0)
+	}
+	s.cfg.Streams.Rates.Charge(let.who, n)
 }
 
 // Reading returns a context for reads in a request of any method: it ends with the cause stream.ErrGone when the client

@@ -88,6 +88,7 @@ func (s *Streams) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *stream.Wri
 	h, names := HolderOf(c), Names(c)
 	return s.Set.Serve(c, func(ctx context.Context, w *stream.Writer) error {
 		defer s.Rates.Hold(h.who)()
+		w.Sent = func(n int) { s.Rates.Charge(h.who, n) } // pages that it reads again are large, what a run says now is not
 		defer h.term.Watch(w.End)()
 		w.Describe(names...)
 		if err := fn(ctx, w); !errors.Is(err, auth.ErrEnded) {
@@ -102,6 +103,7 @@ func (s *Streams) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *stream.Wri
 func (s *Streams) Attach(h Holder, req *fasthttp.RequestCtx, c net.Conn, d stream.Duplex, fn func(ctx context.Context, w *stream.Writer)) {
 	s.Set.Attach(req, c, d, func(ctx context.Context, w *stream.Writer) {
 		defer s.Rates.Hold(h.who)()
+		w.Sent = func(n int) { s.Rates.Charge(h.who, n) } // pages that it reads again are large, what a run says now is not
 		defer h.term.Watch(w.End)()
 		if h.within != nil {
 			ctx = h.within(ctx)

@@ -98,7 +98,12 @@ func (m *Meter) servers() int {
 func (m *Meter) part(n int) int { return (n + m.servers() - 1) / m.servers() }
 
 // Take lets a request pass, or refuses it with an *runtime.Error that says when to try again. One that is refused is not counted.
-func (m *Meter) Take(who runtime.Caller) error {
+func (m *Meter) Take(who runtime.Caller) error { return m.take(who, 1) }
+
+// Still lets a request go on that has waited since Take, or refuses it like Take if others have been charged with all that was left.
+func (m *Meter) Still(who runtime.Caller) error { return m.take(who, 0) }
+
+func (m *Meter) take(who runtime.Caller, n int) error {
 	if m == nil {
 		return nil
 	}
@@ -106,15 +111,15 @@ func (m *Meter) Take(who runtime.Caller) error {
 	defer m.mu.Unlock()
 	now := time.Now()
 	user, project := m.accounts(who, now)
-	if wait := lacks(user, now); wait > 0 {
+	if wait := lacks(user, n, now); wait > 0 {
 		return refuse("rate_limited", wait, "You may send %s", m.promised(m.cfg.User))
 	}
-	if wait := lacks(project, now); wait > 0 {
+	if wait := lacks(project, n, now); wait > 0 {
 		return refuse("rate_limited", wait, "Your project may send %s", m.promised(m.cfg.Project))
 	}
 	for _, l := range []*rate.Limiter{user, project} {
 		if l != nil {
-			l.AllowN(now, 1)
+			l.AllowN(now, n)
 		}
 	}
 	return nil
@@ -123,8 +128,12 @@ func (m *Meter) Take(who runtime.Caller) error {
 // Unit is how many bytes count as one request.
 const Unit = 128 << 10
 
-// Charge counts the bytes that a request has sent, got, or made the server copy: each further Unit is another request, even if that is
-// more than are left. Then the next requests wait.
+// Stored is how many times a byte counts that a request has stored: it is written into a message and an event, of each first into
+// the database's log and then into its file, by the one writer of all users.
+const Stored = 4
+
+// Charge counts bytes of a request: those that it has sent or got, and Stored times those that it has stored. Each further Unit is
+// another request, even if that is more than are left. Then the next requests wait.
 func (m *Meter) Charge(who runtime.Caller, bytes int) {
 	if m == nil || bytes < Unit {
 		return
@@ -149,12 +158,12 @@ func (m *Meter) promised(l Limits) string {
 	return text
 }
 
-// lacks is how long it takes until l has a token, 0 for one that has.
-func lacks(l *rate.Limiter, now time.Time) time.Duration {
+// lacks is how long it takes until l has n tokens, 0 for one that has.
+func lacks(l *rate.Limiter, n int, now time.Time) time.Duration {
 	if l == nil {
 		return 0
 	}
-	missing := 1 - l.TokensAt(now)
+	missing := float64(n) - l.TokensAt(now)
 	if missing <= 0 {
 		return 0
 	}

@@ -89,7 +89,14 @@ func TestMeter_ChargesBytesAsRequests(t *testing.T) {
 		if user, _ := m.Used(ann); user.Requests != 4 {
 			t.Errorf("4 units count as %d requests", user.Requests)
 		}
-		m.Charge(ann, 76*rates.Unit)
+		m.Charge(ann, 26*rates.Unit)
+		if err := m.Still(ann); err != nil {
+			t.Errorf("a request that has taken the last: %v", err)
+		}
+		m.Charge(ann, 50*rates.Unit)
+		if _, wait, _ := refusal(t, m.Still(ann)); wait != 5*time.Second {
+			t.Errorf("a request that 50 others have overtaken waits for %v", wait)
+		}
 		if _, wait, _ := refusal(t, m.Take(ann)); wait != 5100*time.Millisecond {
 			t.Errorf("behind 80 of 30 requests the next one waits for %v", wait)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/budget"
+	"github.com/batonrun/baton/transports/rates"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -104,6 +105,8 @@ type day struct {
 	page []byte // its messages as JSON, with commas between them
 	last int64  // the seq of the last one
 	more bool   // there are some behind it
+
+	uncounted int // bytes of pages, below a rates.Unit
 }
 
 // read reads the next page in its caller's turn. The caller holds it until it is written.
@@ -130,6 +133,10 @@ func (d *day) read(ctx context.Context) error {
 		}
 		d.page = append(d.page, msg...)
 		d.last = msgs.Rows[i].Seq
+	}
+	if d.uncounted += len(d.page); d.Streams != nil && d.uncounted >= rates.Unit {
+		d.Streams.Rates.Charge(d.who, d.uncounted)
+		d.uncounted = 0
 	}
 	return d.held.Grow(len(d.page))
 }

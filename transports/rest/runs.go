@@ -9,6 +9,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/query"
+	"github.com/batonrun/baton/transports/rates"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -82,9 +83,12 @@ func (t Transport) rerun(c *fiber.Ctx, who runtime.Caller) error {
 		held, release := t.Streams.HoldOf(c)
 		defer release()
 		how.Reserve = func(n int) error { // it counts as if it stood in the body, and as what is decoded of that
+			if err := t.Streams.Rates.Still(who); err != nil { // others had their turn meanwhile
+				return err
+			}
 			err := held.Grow(2 * n)
 			if err == nil {
-				t.Streams.Rates.Charge(who, n)
+				t.Streams.Rates.Charge(who, rates.Stored*n)
 			}
 			return err
 		}

@@ -25,6 +25,8 @@ const goodbye = time.Second
 
 // Writer is the writing end of one stream. One goroutine uses it, except for the methods that allow any goroutine.
 type Writer struct {
+	Sent func(bytes int) // called after each batch, by the goroutine that writes it; nil for none
+
 	set     *Set
 	conn    net.Conn
 	raw     syscall.RawConn // nil when the connection is not a socket
@@ -150,6 +152,9 @@ func (w *Writer) Flush() error {
 	w.beginPiece()
 	w.send()
 	w.pingAfter(w.wrote)
+	if w.Sent != nil {
+		w.Sent(w.written)
+	}
 	w.releasePiece()
 	return w.err
 }

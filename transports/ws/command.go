@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/rates"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -21,7 +22,7 @@ func (d *desk) take(ctx context.Context, s *socket, msg message) bool {
 		rest(ctx)
 		return false
 	}
-	d.t.Streams.Rates.Charge(d.who, len(msg.body))
+	d.t.Streams.Rates.Charge(d.who, rates.Stored*len(msg.body))
 	var result any
 	var then func()
 	if err == nil {
