@@ -223,6 +223,28 @@ func TestOtherServers(t *testing.T) {
 	}
 }
 
+// The official filesystem server sends each picture twice; a run has it once, or a sentence about its size.
+func TestFilesystemServer_ReadsPictures(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, _ := offer(t, program(t, "filesystem", dir))
+	for size, want := range map[int]string{225_000: "image/png", 5_000_000: "image/png", 9_000_000: "larger than 16 MiB"} {
+		file := filepath.Join(dir, fmt.Sprint(size, ".png"))
+		if err := os.WriteFile(file, bytes.Repeat([]byte("\x89PNG\r\n\x1a\n"), size/8+1)[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := results(asked(t, url, fmt.Sprintf(`{"tool":"all.read_media_file","args":{"path":%q}}`, file)))
+		if len(got) != 1 {
+			t.Fatalf("%d results", len(got))
+		}
+		if all := got[0].AppendJSON(nil, agui.AGUI1); !bytes.Contains(all, []byte(want)) || len(all) > 4*size/3+2000 {
+			t.Errorf("%d bytes: %.300q in an event of %d bytes", size, got[0].Metadata, len(all))
+		}
+	}
+}
+
 // When the MCP server is killed in a call, the call fails and the next one works.
 func TestEverythingServer_IsKilled(t *testing.T) {
 	if _, err := os.Stat("/proc/self/task"); err != nil {

@@ -35,7 +35,7 @@ const (
 	maxPause = 30 * time.Second
 	steady   = 10 * time.Second // a connection that lasted longer is remade at once
 	between  = time.Second      // between two lists of the tools
-	maxFrame = 8 << 20          // bytes of a message from the server
+	maxFrame = 16 << 20         // bytes of a message from the server, which can have a picture of 5 MB twice
 	maxEvent = 2 * maxFrame     // bytes of an event for the SDK; encoding a message can make it longer
 )
 

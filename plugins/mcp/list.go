@@ -19,8 +19,8 @@ import (
 const (
 	maxTools   = 1000
 	maxPages   = 1000
-	maxListed  = maxFrame // bytes of all names, descriptions and schemas
-	maxLeftOut = 10       // ignored tools that are logged individually
+	maxListed  = 8 << 20 // bytes of all names, descriptions and schemas
+	maxLeftOut = 10      // ignored tools that are logged individually
 )
 
 // list requests the server's tools.

@@ -5,9 +5,9 @@
 // that does not fit is shortened with a hash. The list follows the server's, and stays unchanged while the server is
 // unavailable. A tool that the server annotates as read-only or idempotent is Idempotent; other annotations are ignored.
 //
-// The texts of a result are its summary, to which structured content is added unless a text says the same. Images, audio and
-// resources become content parts, and structured content becomes structuredContent in ui_hints. Progress notifications become
-// the node's progress.
+// The texts of a result are its summary, to which structured content is added unless the texts are the same JSON. Images, audio and
+// resources become content parts, and structured content becomes structuredContent in ui_hints. It is left out if its texts and data stand
+// in the content, and data that is a part stands nowhere else. Progress notifications become the node's progress.
 //
 // Servers are read leniently, before the SDK decodes their messages: see tap. A refusal is reported with its HTTP status and the
 // server's sentence.

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -22,7 +21,8 @@ type wireResult struct {
 }
 
 // output converts a result: its texts become the summary, all content becomes parts if there is more than text, and
-// structured content is added. Content that cannot be read becomes a text that says so. The text also names the declined questions.
+// structured content is added unless the content says the same. Data that is a part stands nowhere else. Content that cannot be read becomes
+// a text that says so. The text also names the declined questions.
 func output(raw json.RawMessage, a *asker) agui.ToolOutput {
 	var res wireResult
 	if json.Unmarshal(raw, &res) != nil || res.Content == nil && res.Structured == nil && res.IsError == nil {
@@ -44,16 +44,21 @@ func output(raw json.RawMessage, a *asker) agui.ToolOutput {
 		parts, texts = append(parts, part), append(texts, text)
 	}
 	out := agui.ToolOutput{Status: agui.StatusSuccess}
-	if rich {
-		out.Parts = encoded(parts)
-	}
-	if given(res.Structured) {
-		out.UIHints = encoded(map[string]json.RawMessage{"structuredContent": res.Structured})
-		if !slices.ContainsFunc(texts, func(text string) bool { return says(text, res.Structured) }) {
-			texts = append(texts, string(compact(res.Structured)))
+	s := newShown(elements(res.Content), parts, texts)
+	if given(res.Structured) && !s.repeats(res.Structured) {
+		structured := s.once(string(compact(res.Structured)))
+		out.UIHints = encoded(map[string]json.RawMessage{"structuredContent": json.RawMessage(structured)})
+		if !says(texts, res.Structured) {
+			texts = append(texts, structured)
 		}
 	}
-	out.ResultSummary = strings.Join(texts, "\n")
+	if rich {
+		for i := range parts {
+			parts[i].Text = s.once(parts[i].Text)
+		}
+		out.Parts = encoded(parts)
+	}
+	out.ResultSummary = s.once(strings.Join(texts, "\n"))
 	if truth(res.IsError) {
 		out.Status = agui.StatusFailure
 		out.Error = &agui.OutputError{Code: "tool_failed", Message: cmp.Or(clip(out.ResultSummary, maxMessage), "The tool failed")}
@@ -95,17 +100,6 @@ func elements(raw json.RawMessage) []json.RawMessage {
 		return list
 	}
 	return []json.RawMessage{raw}
-}
-
-// says reports whether a text is a JSON value, or the value that a server wraps because structured content must be an object.
-func says(text string, structured json.RawMessage) bool {
-	whole := value(structured)
-	if wrapped, ok := whole.(map[string]any); ok && len(wrapped) == 1 && wrapped["result"] != nil {
-		if wrapped["result"] == text || reflect.DeepEqual(value([]byte(text)), wrapped["result"]) {
-			return true
-		}
-	}
-	return whole != nil && reflect.DeepEqual(value([]byte(text)), whole)
 }
 
 func value(raw []byte) (v any) {
