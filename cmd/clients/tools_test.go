@@ -251,7 +251,7 @@ func TestEverythingServer_IsKilled(t *testing.T) {
 		t.Skip("there is no /proc")
 	}
 	url, _ := offer(t, overStdio(t))
-	there := func() bool { // a call waits for the server, but shorter than a slow start takes
+	there := func() bool {
 		got := results(asked(t, url, `{"tool":"all.echo","args":{"message":"still here"}}`))
 		return len(got) == 1 && strings.Contains(got[0].Content, "still here")
 	}

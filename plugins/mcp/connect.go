@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -50,6 +51,7 @@ func (s *Server) keep(ctx context.Context) {
 		if err == nil {
 			s.set(conn, nil)
 		} else {
+			s.tried(errors.Is(err, syscall.ECONNREFUSED))
 			err = s.redact(err)
 			s.set(nil, fmt.Errorf("the tool server is not connected: %w", err))
 		}
@@ -69,13 +71,23 @@ func (s *Server) keep(ctx context.Context) {
 		}
 		s.log.Warn("tool server unavailable", "error", err, "again", pause.String(), "help", "baton doctor checks its program or address")
 		announce()
+		again := time.After(minPause)
 		select {
 		case <-time.After(pause):
+		case <-s.wanted: // by a call that waits
+			<-again
 		case <-ctx.Done():
 			return
 		}
 		pause = min(2*pause, maxPause)
 	}
+}
+
+// tried notes an attempt to connect that has failed. closed means that the server's port refuses connections.
+func (s *Server) tried(closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tries, s.closed = s.tries+1, closed
 }
 
 var errLost = errors.New("the connection to the tool server is lost")
@@ -283,20 +295,30 @@ func (c *connection) close() {
 	}
 }
 
-// reach returns the connection, waiting a short time for a reconnect.
+// reach returns the connection. Without one it has the server tried at once, and waits as long as the call's time limit allows, but not
+// for a server that refuses connections.
 func (s *Server) reach(ctx context.Context) (*connection, error) {
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	for {
+	var limit <-chan time.Time
+	if end, ok := ctx.Deadline(); ok { // a little earlier, because then the error says what is missing
+		left := time.Until(end)
+		limit = time.After(left - min(left/10, time.Second))
+	}
+	for before := -1; ; {
 		s.mu.Lock()
-		conn, changed, trouble := s.conn, s.changed, s.trouble
+		conn, changed, trouble, tries, closed := s.conn, s.changed, s.trouble, s.tries, s.closed
 		s.mu.Unlock()
-		if conn != nil {
+		switch {
+		case conn != nil:
 			return conn, nil
+		case before < 0:
+			before = tries
+			s.hurry()
+		case closed && tries > before:
+			return nil, trouble
 		}
 		select {
 		case <-changed:
-		case <-limit.C:
+		case <-limit:
 			return nil, trouble
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -304,5 +326,10 @@ func (s *Server) reach(ctx context.Context) (*connection, error) {
 	}
 }
 
-// patience is the maximum time that a call waits for a connection.
-const patience = 5 * time.Second
+// hurry ends the pause before the next attempt to connect.
+func (s *Server) hurry() {
+	select {
+	case s.wanted <- struct{}{}:
+	default: // already requested
+	}
+}

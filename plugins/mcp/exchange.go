@@ -84,15 +84,28 @@ type refusal struct {
 }
 
 func (r *refusal) Error() string {
+	said := r.sentence()
 	switch {
 	case r.status == 0:
-		return r.said
+		return said
 	case r.status == http.StatusOK:
-		return "answered " + r.said
-	case r.said == "":
+		return "answered " + said
+	case said == "":
 		return strings.TrimSpace(fmt.Sprintf("answered %d %s", r.status, http.StatusText(r.status)))
 	}
-	return fmt.Sprintf("answered %d: %s", r.status, r.said)
+	return fmt.Sprintf("answered %d: %s", r.status, said)
+}
+
+// sentence returns the server's sentence with the data of its error, unless the sentence has it.
+func (r *refusal) sentence() string {
+	data := strings.TrimSpace(text(compact(r.data)))
+	switch {
+	case !given(r.data) || hollow(r.data) || data == "" || strings.Contains(r.said, data):
+		return r.said
+	case r.said == "":
+		return data
+	}
+	return r.said + ": " + data
 }
 
 // unknown reports whether the address can be one of another transport.
@@ -127,7 +140,7 @@ func (r *refusal) lost(session bool) bool {
 func (t *tap) fault(raw json.RawMessage) *jsonrpc.Error {
 	var parts struct{ Code, Message, Data json.RawMessage }
 	if json.Unmarshal(raw, &parts) != nil || parts.Message == nil {
-		return &jsonrpc.Error{Code: -32000, Message: t.sentence(raw)}
+		return &jsonrpc.Error{Code: -32000, Message: t.sentence(raw), Data: parts.Data}
 	}
 	code, err := strconv.ParseInt(text(parts.Code), 10, 64)
 	if err != nil {

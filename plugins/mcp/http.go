@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"math"
@@ -152,7 +153,12 @@ func (c *caller) refused(req *http.Request, res *http.Response, x *exchange) (*h
 // refusalOf reads an error.
 func (t *tap) refusalOf(res *http.Response) *refusal {
 	defer func() { _ = res.Body.Close() }()
-	return &refusal{status: res.StatusCode, said: web.BodyOf(res, endless).Sentence(t.secrets.Hide)}
+	body := web.BodyOf(res, endless).Fault()
+	var m struct {
+		Error struct{ Data json.RawMessage }
+	}
+	_ = json.Unmarshal(body, &m) // another body has no data
+	return &refusal{status: res.StatusCode, said: t.sentence(body), data: m.Error.Data}
 }
 
 // answered returns a response with events.

@@ -222,6 +222,13 @@ func TestCall_ErrorIsTold(t *testing.T) {
 		"other json": {200, "application/json", `{"detail":"maintenance"}`, "tool_failed", "answered without a result: maintenance", false},
 		"202":        {202, "", "", "tool_failed", "answered without a result", false},
 		"rpc error":  {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no such city"}}`, "tool_failed", "no such city", false},
+		"data":       {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"no such city","data":{ "city": "x y" }}}`, "tool_failed", `no such city: {"city":"x y"}`, false},
+		"data text":  {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"no such city","data":"x y"}}`, "tool_failed", "no such city: x y", false},
+		"data again": {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"no city x y","data":"x y"}}`, "tool_failed", "no city x y", false},
+		"data null":  {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"no such city","data":null}}`, "tool_failed", "no such city", false},
+		"data none":  {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"no such city","data":{}}}`, "tool_failed", "no such city", false},
+		"data alone": {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"data":["x y"]}}`, "tool_failed", `["x y"]`, false},
+		"400 data":   {400, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such city","data":[1,2]}}`, "tool_failed", "answered 400: no such city: [1,2]", false},
 		"rpc text":   {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":"no such city"}`, "tool_failed", "no such city", false},
 		"rpc odd":    {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":"E1","message":{"detail":"no such city"}}}`, "tool_failed", "no such city", false},
 		"rpc id":     {200, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}`, "tool_failed", "parse error", false},
@@ -255,6 +262,9 @@ func TestCall_ErrorIsTold(t *testing.T) {
 			shown, ok := errors.AsType[*plugins.Error](err)
 			if !ok || shown.Code != c.code || shown.Retryable != c.retryable || !strings.Contains(shown.Message, c.want) {
 				t.Errorf("got %#v; want %s, %q", err, c.code, c.want)
+			}
+			if strings.HasPrefix(name, "data") && ok && shown.Message != c.want {
+				t.Errorf("got %q; want %q", shown.Message, c.want)
 			}
 			if strings.HasPrefix(c.want, "answered") {
 				if h := s.Health(); h.OK || !strings.Contains(h.Detail, c.want) {

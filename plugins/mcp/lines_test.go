@@ -27,7 +27,7 @@ func playScript(text string) {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		panic(err)
 	}
-	huge := strings.NewReplacer("$huge", strings.Repeat("x", 9<<20))
+	huge := strings.NewReplacer("$huge", strings.Repeat("x", 17<<20))
 	fmt.Print(huge.Replace(s[""]))
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {

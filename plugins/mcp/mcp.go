@@ -76,10 +76,13 @@ type Server struct {
 	cancel  context.CancelFunc // ends the goroutine of Start
 	settled chan struct{}      // closed after its first attempt to connect
 	done    chan struct{}      // closed after it has ended
+	wanted  chan struct{}      // has an element while a call waits for a connection
 
 	mu      sync.Mutex    // guards the fields below
 	conn    *connection   // nil without a connection
 	changed chan struct{} // closed and replaced when conn or trouble changes
+	tries   int           // attempts to connect that have failed
+	closed  bool          // the port refused the latest of them
 	trouble error         // why conn is nil, or why it refused the latest call
 	since   time.Time     // time of the last change between connected and not; zero before the first attempt
 }
@@ -126,7 +129,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	cfg.Headers, cfg.Env = maps.Clone(cfg.Headers), maps.Clone(cfg.Env)
 	cfg.Connect = cmp.Or(cfg.Connect, 30*time.Second)
-	s := &Server{cfg: cfg, tasks: tasks{of: map[*asker]string{}}, log: cmp.Or(cfg.Log, slog.Default()).With("mcp", cfg.Name), settled: make(chan struct{}), changed: make(chan struct{}), trouble: errAway}
+	s := &Server{cfg: cfg, tasks: tasks{of: map[*asker]string{}}, log: cmp.Or(cfg.Log, slog.Default()).With("mcp", cfg.Name), settled: make(chan struct{}), wanted: make(chan struct{}, 1), changed: make(chan struct{}), trouble: errAway}
 	s.http, s.secrets = newClient(&cfg, s.log), secrets(&cfg)
 	s.tools.Store(&[]plugins.Tool{})
 	return s, nil

@@ -284,7 +284,7 @@ func (t *tool) look(ctx context.Context, a *asker, id string) (out agui.ToolOutp
 	case given(task.Error):
 		t.server.tasks.over(a)
 		e := conn.tap.fault(task.Error)
-		return out, 0, t.refused(conn, &refusal{code: e.Code, said: cmp.Or(e.Message, said)}, a)
+		return out, 0, t.refused(conn, &refusal{code: e.Code, said: cmp.Or(e.Message, said), data: e.Data}, a)
 	case len(task.InputRequests) > 0:
 		return out, pause, t.update(ctx, a, id, task.InputRequests)
 	default: // the result of the protocol of 2025-11-25, which can ask a person before
@@ -296,7 +296,7 @@ func (t *tool) look(ctx context.Context, a *asker, id string) (out agui.ToolOutp
 		case task.Result != nil:
 		case failed && refused != nil && refused.status == 0:
 			t.server.tasks.over(a)
-			return out, 0, t.refused(conn, &refusal{code: refused.code, said: cmp.Or(said, refused.said)}, a)
+			return out, 0, t.refused(conn, &refusal{code: refused.code, said: cmp.Or(said, refused.said), data: refused.data}, a)
 		default:
 			return out, pause, t.missed(ctx, conn, refused, err, a)
 		}
