@@ -350,7 +350,7 @@ var heavy = map[string]func(l *loads) (requestOf, error){
 	"delete": func(l *loads) (requestOf, error) {
 		var mu sync.Mutex
 		var threads []string
-		for range min(40, l.Small) {
+		for range min(10, l.Small) {
 			thread, _, err := l.large()
 			if err != nil {
 				return nil, err
