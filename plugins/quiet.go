@@ -15,6 +15,9 @@ func ExecuteGuard(ctx context.Context, a Agent, host Host, in Input) (agui.Worke
 	return out, concealed(ctx, err, a.Info().External)
 }
 
+// GuardFailure returns the failure of a tool that is a guard as others see it: without its text, which can repeat what it judges.
+func GuardFailure(ctx context.Context, err error) error { return concealed(ctx, err, true) }
+
 // quiet is the host of an agent that is a guard.
 type quiet struct {
 	Host

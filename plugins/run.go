@@ -120,6 +120,13 @@ func (r *Run) show(ev agui.Event) error {
 	return r.host.Emit(ev)
 }
 
+// Silent reports whether no word of a model of the worker may be seen outside of it, in the log of the server either: guards of its output have
+// not allowed its answer, or it is a guard itself.
+func (r *Run) Silent() bool {
+	_, guard := r.host.(quiet)
+	return guard || len(r.guards.Output) > 0
+}
+
 // conceal returns an error of the worker, without its text if guards decide about the worker's output.
 func (r *Run) conceal(ctx context.Context, err error) error {
 	if len(r.guards.Output) == 0 {

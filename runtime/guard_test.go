@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -393,6 +395,60 @@ func TestGuard_Answers(t *testing.T) {
 	b.reply(s.RunID, always(`"the bad one"`))
 	if run := b.wait(s.RunID, runtime.Failed); run.Error.Code != "guard_refused" {
 		t.Errorf("error %+v", run.Error)
+	}
+}
+
+// failingGuard is a tool that fails with what it has to judge.
+func failingGuard(name string, fail func(args string) error) tool {
+	return tool{plugins.Info{Name: name}, func(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{}, fail(string(call.Args))
+	}}
+}
+
+// tracedWords is a tracer and a log.
+type tracedWords struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (w *tracedWords) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+func (w *tracedWords) Begin(ctx context.Context, _ runtime.Op) (context.Context, func(runtime.End)) {
+	return ctx, func(end runtime.End) { _, _ = fmt.Fprintln(w, end.Err, end.Code) }
+}
+
+func (w *tracedWords) Parent(context.Context) string { return "" }
+
+func (w *tracedWords) Within(ctx context.Context, _ string) context.Context { return ctx }
+
+// A tool that is a guard and fails does not repeat in the log and in traces what it judges.
+func TestGuard_ToolIsSilent(t *testing.T) {
+	w := new(tracedWords)
+	fails := []tool{
+		failingGuard("fails", errors.New),
+		failingGuard("panics", func(args string) error { panic(args) }),
+		failingGuard("explains", func(args string) error { return &plugins.Error{Code: args, Message: args} }),
+	}
+	var plugs []plugins.Plugin
+	for _, f := range fails {
+		name := f.Info().Name
+		plugs = append(plugs, f, guarded{agent{"guarded-" + name, clerk.run}, plugins.Guards{Output: []plugins.Guard{{Tool: name}}}})
+	}
+	b := open(t, runtime.Config{Tracer: w, Log: slog.New(slog.NewTextHandler(w, nil))}, plugs...)
+	for _, f := range fails {
+		name := f.Info().Name
+		if run := b.wait(b.start(name, "guarded-"+name, "hi").RunID, runtime.Failed); run.Error.Code != "guard_refused" || strings.Contains(run.Error.Message, "you said") {
+			t.Errorf("%s: error %+v", name, run.Error)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if got := w.text.String(); strings.Contains(got, "you said") || !strings.Contains(got, "tool failed") {
+		t.Errorf("the log and the traces are\n%s", got)
 	}
 }
 

@@ -21,9 +21,12 @@ func (e *Error) ofAccount() bool {
 // report logs a failure of which clients see only that it is about the operator's account.
 func (t *turn) report(provider, model string, err error) {
 	if failed, ok := errors.AsType[*Error](err); ok && failed.ofAccount() {
-		in := &t.run.Input
+		in, why := &t.run.Input, failed.Message
+		if t.run.Silent() {
+			why = ""
+		}
 		cmp.Or(t.cfg.Log, slog.Default()).Warn("the model's provider refuses the server's account", "agent", t.cfg.Name, "provider", provider, "model", model,
-			"code", failed.Code, "status", failed.Status, "error", failed.Message, "run", in.RunID, "thread", in.ThreadID, "user", in.User, "project", in.Project)
+			"code", failed.Code, "status", failed.Status, "error", why, "run", in.RunID, "thread", in.ThreadID, "user", in.User, "project", in.Project)
 	}
 }
 

@@ -51,7 +51,9 @@ func (t *turn) leaveOut(tools []LeftOut) error {
 	t.toldLeftOut = true
 	tools = slices.Clone(tools)
 	for i := range tools {
-		tools[i].Name = t.tools.name(tools[i].Name)
+		if tools[i].Name = t.tools.name(tools[i].Name); t.run.Silent() {
+			tools[i].Why = "the model does not accept it"
+		}
 		if t.left.add(tools[i].Name, tools[i].Why) {
 			cmp.Or(t.cfg.Log, slog.Default()).Warn("the model does not get a tool", "agent", t.cfg.Name, "tool", tools[i].Name, "why", tools[i].Why)
 		}

@@ -399,8 +399,8 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 			s.l.use(s.number, 1, 0)
 			out, err := callTool(ctx, tool, call)
 			s.l.use(s.number, -1, 0)
-			how := endOf(err)
-			if out.Error != nil {
+			how := endOf(c.shown(ctx, err))
+			if out.Error != nil && !c.guard {
 				how.Code = out.Error.Code
 			}
 			end(how)
@@ -432,8 +432,16 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 	case errors.Is(err, errTimeout), errors.Is(context.Cause(ctx), errTimeout):
 		return failure("timeout", "The tool did not return in time"), nil
 	}
-	s.l.logFailure("tool failed", aTool, name, err)
+	s.l.logFailure("tool failed", aTool, name, c.shown(ctx, err))
 	return failure("tool_failed", "The tool failed"), nil
+}
+
+// shown returns an error as the log and traces have it.
+func (c *toolCall) shown(ctx context.Context, err error) error {
+	if c.guard {
+		return plugins.GuardFailure(ctx, err)
+	}
+	return err
 }
 
 var errClientTool = errors.New("the tool is the client's, and a guard has changed the call")

@@ -118,7 +118,7 @@ func (k *knowledge) next(model string) (s *state, trial bool) {
 // maxModels limits the models of an Endpoint about which something is remembered.
 const maxModels = 100
 
-// remember keeps the lessons of a request that was accepted, and logs them.
+// remember keeps the lessons of a request that was accepted, and logs them without the words of the refusals.
 func (e *Endpoint) remember(s *state) {
 	e.known.mu.Lock()
 	defer e.known.mu.Unlock()
@@ -128,7 +128,7 @@ func (e *Endpoint) remember(s *state) {
 	}
 	for _, l := range s.learned {
 		if before == nil || !slices.Contains(before.learned, l) {
-			cmp.Or(e.Log, slog.Default()).Info("learned what a model accepts", "provider", e.Provider, "model", e.Model, "learned", l.what, "refusal", l.sentence)
+			cmp.Or(e.Log, slog.Default()).Info("learned what a model accepts", "provider", e.Provider, "model", e.Model, "learned", l.what)
 		}
 	}
 	if e.known.models == nil || len(e.known.models) >= maxModels {
