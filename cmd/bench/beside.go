@@ -229,11 +229,6 @@ type requestOf func() (method, path string, body []byte)
 
 // run makes a run and waits for its end. It returns its thread and the run.
 func (l *loads) run(token, content string, more map[string]any) (thread, run string, err error) {
-	c, err := dial(l.Addr)
-	if err != nil {
-		return "", "", err
-	}
-	defer func() { _ = c.Close() }()
 	thread, run = newThread(), uuid.NewString()
 	body := map[string]any{"agent": "scripted", "threadId": thread, "runId": run, "content": content}
 	if !strings.HasPrefix(content, "{") {
@@ -241,30 +236,34 @@ func (l *loads) run(token, content string, more map[string]any) (thread, run str
 	}
 	maps.Copy(body, more)
 	text, err := json.Marshal(body)
+	for again := true; again && err == nil; {
+		again, err = l.tryRun(token, text)
+	}
+	return thread, run, err
+}
+
+// tryRun sends the body of a run and waits for the run's end. It reports whether to send it again, after a refusal.
+func (l *loads) tryRun(token string, body []byte) (again bool, err error) {
+	c, err := dial(l.Addr) // a refusal of a large body ends the connection
 	if err != nil {
-		return "", "", err
+		return false, err
 	}
-	for {
-		if err := c.send("POST", "/api/v1/agent/runs", acceptStream+token, text); err != nil {
-			return "", "", err
-		}
-		status, err := c.receive()
-		switch {
-		case err != nil:
-			return "", "", err
-		case status == 429:
-			if _, err = c.text(); err == nil {
-				time.Sleep(100 * time.Millisecond) //nolint:forbidigo // a refused client pauses
-				continue
-			}
-			return "", "", err
-		case status != 200:
-			answer, _ := c.text()
-			return "", "", fmt.Errorf("status %d: %s", status, answer)
-		}
-		_, err = c.watch()
-		return thread, run, err
+	defer func() { _ = c.Close() }()
+	if err := c.send("POST", "/api/v1/agent/runs", acceptStream+token, body); err != nil {
+		return false, err
 	}
+	switch status, err := c.receive(); {
+	case err != nil:
+		return false, err
+	case status == 429:
+		time.Sleep(100 * time.Millisecond) //nolint:forbidigo // a refused client pauses
+		return true, nil
+	case status != 200:
+		answer, _ := c.text()
+		return false, fmt.Errorf("status %d: %s", status, answer)
+	}
+	_, err = c.watch()
+	return false, err
 }
 
 // large makes the run of many bytes.
