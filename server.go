@@ -82,6 +82,9 @@ func New(cfg Config) (*Server, error) {
 	if s.reg, err = newRegistry(cfg.Plugins); err != nil {
 		return nil, err
 	}
+	if names := plugins.Excluding(cfg.Plugins); len(names) > 0 && !cfg.hasAccounts() {
+		cfg.Log.Warn("anybody may give the approvals of some plugins: there are no accounts, which they need to tell people apart", "plugins", names)
+	}
 	if cfg.TLS != (TLS{}) {
 		files, err := certs.Load(cfg.TLS.CertFile, cfg.TLS.KeyFile, cfg.Log)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/declared"
 )
 
@@ -47,7 +48,7 @@ type verdict struct {
 	OK     bool            `json:"ok"`
 	Errors declared.Errors `json:"errors"`
 
-	Warnings []string `json:"warnings,omitempty"` // of programs that are missing: the server starts without them
+	Warnings []string `json:"warnings,omitempty"` // the server starts nevertheless
 }
 
 func (p *Program) check(cmd *cobra.Command, asJSON bool) error {
@@ -83,6 +84,9 @@ func (p *Program) check(cmd *cobra.Command, asJSON bool) error {
 				v.Warnings = append(v.Warnings, fmt.Sprintf("%s cannot be started: %v", plugin.Info().Name, err))
 			}
 		}
+	}
+	if names := plugins.Excluding(o.list); cfg.Auth.Mode == config.AuthNone && len(names) > 0 {
+		v.Warnings = append(v.Warnings, "anybody may give the approvals of "+strings.Join(names, ", ")+": without accounts (auth.mode) by and not have no effect")
 	}
 	v.OK = len(v.Errors) == 0
 	if err := v.write(p.Stdout, o, asJSON); err != nil {

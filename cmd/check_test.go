@@ -65,6 +65,13 @@ baton.yaml:4:1: listen: want an address and a port such as 127.0.0.1:8080, got "
 	if !strings.Contains(warned.stdout, "missing.yaml: warning: files cannot be started: exec: \"no-such-program\"") || !strings.Contains(warned.stdout, "no errors; declares") {
 		t.Errorf("got %q", warned.stdout)
 	}
+	const approval = "workflows:\n  w: {nodes: {n: {tool: clock, approval: {by: operator}}}}\n"
+	for auth, warns := range map[string]bool{"": true, "auth: {mode: api-key}\n": false} {
+		put(t, "approval.yaml", auth+approval)
+		if r := baton(t.Context(), "check", "approval.yaml").want(t, 0); strings.Contains(r.stdout, "approval.yaml: warning: anybody may give the approvals of w: ") != warns {
+			t.Errorf("%q: got %q", auth, r.stdout)
+		}
+	}
 	put(t, "context.yaml", "agents:\n  a: {provider: ollama, model: m, context: [.]}\n")
 	if r := baton(t.Context(), "check", "context.yaml").want(t, 1); !strings.Contains(r.stdout, "agents.a.context[0]: contains the database baton.db") {
 		t.Errorf("got %q", r.stdout)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -50,4 +51,17 @@ func (a Approver) And(b Approver) Approver {
 	}
 	a.Message = cmp.Or(a.Message, b.Message)
 	return a
+}
+
+// Excluding returns the names of the plugins with approvals that not everybody may give who may answer questions. Without accounts
+// everybody may give these, too.
+func Excluding(list []Plugin) (names []string) {
+	excludes := func(a Approver) bool { return rankOf(a.By) > 0 || a.NotRequester }
+	for _, p := range list {
+		w, _ := p.(Workflow)
+		if excludes(p.Info().Approver) || slices.ContainsFunc(w.Nodes, func(n Node) bool { return excludes(n.Approver) }) {
+			names = append(names, p.Info().Name)
+		}
+	}
+	return names
 }

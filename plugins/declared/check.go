@@ -139,6 +139,7 @@ func (c *checker) program(at string, p *Tools) {
 	c.command(at, p.Command)
 	c.projects(at, p.Projects)
 	c.directory(at+".dir", p.Dir)
+	c.callApprover(at+".approver", p.Approver)
 }
 
 func (c *checker) server(at string, s *Server) {
@@ -195,6 +196,7 @@ func (c *checker) agent(at string, a *Agent) {
 	c.command(at, a.Command)
 	c.projects(at, a.Projects)
 	c.directory(at+".dir", a.Dir)
+	c.callApprover(at+".approval", a.Approval.Who())
 	for i, dir := range a.Context {
 		c.context(fmt.Sprintf("%s.context[%d]", at, i), dir)
 	}

@@ -58,10 +58,11 @@ type Agent struct {
 
 	StartTimeout time.Duration `yaml:"start_timeout" doc:"Time limit of the program's start, default 30s."`
 
-	Guard    Guards   `yaml:"guard" doc:"Agents, tools and expressions that may refuse or rewrite what the agent gets, calls and answers, or ask a person."`
-	Limits   Limits   `yaml:"limits" doc:"Limits of one run."`
-	RunOn    string   `yaml:"run_on" doc:"In a cluster, the label of the servers that execute its runs, default all servers."`
-	Projects []string `yaml:"projects" doc:"Projects in which the agent is offered, default all. Other projects do not see it."`
+	Guard    Guards    `yaml:"guard" doc:"Agents, tools and expressions that may refuse or rewrite what the agent gets, calls and answers, or ask a person."`
+	Limits   Limits    `yaml:"limits" doc:"Limits of one run."`
+	Approval *Approval `yaml:"approval" doc:"required, or a mapping of who may approve and what they see: each call of the agent as a tool waits for a person's approval. The message is an expression of args."`
+	RunOn    string    `yaml:"run_on" doc:"In a cluster, the label of the servers that execute its runs, default all servers."`
+	Projects []string  `yaml:"projects" doc:"Projects in which the agent is offered, default all. Other projects do not see it."`
 }
 
 // Parameters are parameters of model calls. A provider that does not accept one gets the call without it.
@@ -184,6 +185,7 @@ type Tools struct {
 	Command      []string          `yaml:"command" doc:"A program that speaks Baton's protocol on its standard input and output, with its arguments."`
 	Env          map[string]string `yaml:"env" doc:"Environment variables of the program in addition to PATH, HOME and LANG."`
 	Dir          string            `yaml:"dir" doc:"The program's working directory, default the server's."`
+	Approver     *Approver         `yaml:"approver" doc:"Who may approve the calls for which the program asks that, and what they see, beside what the program says. The message is an expression of args."`
 	StartTimeout time.Duration     `yaml:"start_timeout" doc:"Time limit of the program's start, default 30s."`
 	Timeout      time.Duration     `yaml:"timeout" doc:"Time limit of one call, default timeouts.tool."`
 	Projects     []string          `yaml:"projects" doc:"Projects in which its tools are offered, default all."`
@@ -210,6 +212,14 @@ type Node struct {
 
 // Approval is the need of an approval: the word required, or an Approver.
 type Approval struct{ Approver }
+
+// Who returns the approver of a, nil for a nil Approval.
+func (a *Approval) Who() *Approver {
+	if a == nil {
+		return nil
+	}
+	return &a.Approver
+}
 
 // Approver says who may give an approval, and what they see.
 type Approver struct {

@@ -32,11 +32,11 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 		p := at + ".nodes." + id
 		c.node(p, n, ids)
 		c.input(p+".input", n)
-		c.approver(p+".approval", n.approver())
+		c.approver(p+".approval", n.Approval.Who())
 		sound = sound && len(c.r.errs) == before
 		flow.Nodes = append(flow.Nodes, plugins.Node{
 			ID: id, Agent: n.Agent, Tool: n.Tool, Needs: n.Needs, When: string(n.When), Input: n.Input.expression(),
-			Timeout: n.Timeout, Retry: plugins.Retry{Retries: n.Retry}, Approval: n.Approval != nil, Approver: n.approver().Plugins(),
+			Timeout: n.Timeout, Retry: plugins.Retry{Retries: n.Retry}, Approval: n.Approval != nil, Approver: n.Approval.Who().Plugins(),
 		})
 	}
 	for _, id := range ids {
@@ -53,13 +53,6 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 		}
 		c.workflows[name] = flow
 	}
-}
-
-func (n *Node) approver() *Approver {
-	if n.Approval == nil {
-		return nil
-	}
-	return &n.Approval.Approver
 }
 
 // approver checks who may give an approval.
@@ -147,7 +140,7 @@ func (w *Workflow) wayBack(id string) []string {
 
 // expressions checks a node's expressions against the names that they can use.
 func (c *checker) expressions(at string, names graph.Names, n *Node, ids []string) {
-	if a := n.approver(); a != nil && a.Message != "" {
+	if a := n.Approval.Who(); a != nil && a.Message != "" {
 		if err := names.CheckInput(string(a.Message)); err != nil {
 			c.r.errorf(at+".approval.message", "%s", err)
 		}

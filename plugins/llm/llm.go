@@ -36,7 +36,10 @@ type Config struct {
 	Timeout     time.Duration // of one run; 0 means the server's default
 	Concurrency int           // maximum number of concurrent runs; 0 means no own limit
 	RunOn       string        // label of the servers of a cluster that execute it, default all
-	Projects    []string      // projects in which the agent is offered, default all
+
+	Approval bool             // calls of it as a tool need a person's approval
+	Approver plugins.Approver // who may approve them, and what they see
+	Projects []string         // projects in which the agent is offered, default all
 
 	// Model is the language model. A Streamer streams text, reasoning and calls; other models stream text at most.
 	Model llms.Model
@@ -141,7 +144,7 @@ func New(cfg Config) (*Agent, error) {
 func (a *Agent) Info() plugins.Info {
 	info := plugins.Info{
 		Name: a.cfg.Name, Description: a.cfg.Description, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, Projects: a.cfg.Projects,
-		RunOn: a.cfg.RunOn, Guards: a.cfg.Guards,
+		RunOn: a.cfg.RunOn, Guards: a.cfg.Guards, Approval: a.cfg.Approval, Approver: a.cfg.Approver,
 	}
 	if a.form != nil && !a.form.structured {
 		info.Output = a.cfg.Output

@@ -137,7 +137,7 @@ func New(cfg Config) (*Server, error) {
 
 // Info names the server.
 func (s *Server) Info() plugins.Info {
-	return plugins.Info{Name: s.cfg.Name, Description: "Tools of an MCP server", Projects: s.cfg.Projects}
+	return plugins.Info{Name: s.cfg.Name, Description: "Tools of an MCP server", Projects: s.cfg.Projects, Approver: s.cfg.Approver}
 }
 
 // Tools returns the latest list of tools, sorted by name.

@@ -93,7 +93,8 @@ func Run(tb testing.TB, a plugins.Agent, cfg Config) *Result {
 // Replay fails tb unless a is safe to replay. It runs a once, and then twice for each record, crashing right before and
 // right after the record is stored. Each run must produce the same output, state and messages, apart from ids and
 // interrupted messages. The worker must be deterministic and keep no data of a run in a. Interrupted calls are repeated
-// even if their Tool is not Idempotent: test the handling of an interrupted call with CrashBefore.
+// even if their Tool is not Idempotent: test the handling of an interrupted call with CrashBefore. A worker that reads the clock inside a Do
+// needs the same clock in each run: call Replay in a bubble of testing/synctest, where time passes only while everything waits.
 func Replay(tb testing.TB, a plugins.Agent, cfg Config) {
 	tb.Helper()
 	cfg.CrashBefore, cfg.CrashAfter, cfg.again = 0, 0, true

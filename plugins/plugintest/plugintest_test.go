@@ -323,6 +323,25 @@ func TestReplay_ToolInDo(t *testing.T) {
 	plugintest.Replay(t, a, plugintest.Config{Tools: []plugins.Tool{tools.Calculator{}}})
 }
 
+// In a bubble a worker that reads the clock in a Do finds the same times in each run.
+func TestReplay_HasAClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			var at [2]time.Time
+			for i := range at {
+				if err := run.Do(ctx, fmt.Sprint(i), &at[i], func(context.Context) error {
+					at[i] = time.Now()
+					return nil
+				}); err != nil {
+					return agui.WorkerOutput{}, err
+				}
+			}
+			return agui.WorkerOutput{Answer: fmt.Sprint(at)}, nil
+		})
+		plugintest.Replay(t, clock, plugintest.Config{})
+	})
+}
+
 // A failure of Replay names the line that differs, not only all that is left.
 func TestReplay_NamesFirstDifference(t *testing.T) {
 	for got, want := range map[string]string{

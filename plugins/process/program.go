@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -40,7 +41,41 @@ type toolInfo struct {
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"`
 	Idempotent  bool            `json:"idempotent"`
-	Approval    bool            `json:"approval"`
+	Approval    approval        `json:"approval"`
+}
+
+// approval is what a program says of the approval of a tool's calls: true, or who may approve them and what they see.
+type approval struct {
+	needed bool
+	by     plugins.Approver
+}
+
+// UnmarshalJSON decodes true, false, null or a mapping.
+func (a *approval) UnmarshalJSON(text []byte) error {
+	if json.Unmarshal(text, &a.needed) == nil { // null is false
+		return nil
+	}
+	var m struct {
+		By, Not, Message, Expires string
+		Edit                      *bool
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return fmt.Errorf("approval of a tool: want true, or an object with by, not, message, expires and edit: %w", err)
+	}
+	a.needed, a.by = true, plugins.Approver{By: m.By, NotRequester: m.Not == "requester", Message: m.Message, NoEdit: m.Edit != nil && !*m.Edit}
+	if m.Not != "" && !a.by.NotRequester {
+		return fmt.Errorf("approval of a tool: not is %q, and must be requester", m.Not)
+	}
+	if m.Expires != "" {
+		d, err := time.ParseDuration(m.Expires)
+		if err != nil {
+			return fmt.Errorf("approval of a tool: expires: %w", err)
+		}
+		a.by.Expires = d
+	}
+	return a.by.Validate()
 }
 
 // program starts and restarts a program on demand.

@@ -79,7 +79,7 @@ func (b *Toolbox) Tools() []plugins.Tool {
 	for _, t := range said.Tools {
 		b.tools = append(b.tools, &tool{b.program, t.Name, plugins.Info{
 			Name: b.info.Name + "." + t.Name, Description: t.Description, Parameters: parameters(t.Parameters),
-			Idempotent: t.Idempotent, Approval: t.Approval || b.info.Approval, Timeout: b.info.Timeout,
+			Idempotent: t.Idempotent, Approval: t.Approval.needed || b.info.Approval, Approver: t.Approval.by.And(b.info.Approver), Timeout: b.info.Timeout,
 		}})
 	}
 	return b.tools

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/process"
@@ -12,7 +13,7 @@ import (
 func TestToolbox_HasTools(t *testing.T) {
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) {
-			b, err := process.NewToolbox(process.Config{Info: plugins.Info{Name: "sums"}, Command: command})
+			b, err := process.NewToolbox(process.Config{Info: plugins.Info{Name: "sums", Approver: plugins.Approver{By: plugins.ByAdmin}}, Command: command})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -28,6 +29,10 @@ func TestToolbox_HasTools(t *testing.T) {
 			if len(list) != 2 || list[0].Info().Name != "sums.add" || !list[0].Info().Idempotent || list[0].Info().Parameters == nil ||
 				list[1].Info().Name != "sums.refuse" || list[1].Info().Parameters != nil {
 				t.Fatalf("tools: %+v", list)
+			}
+			by := plugins.Approver{By: plugins.ByAdmin, Message: "args.why", Expires: 24 * time.Hour, NoEdit: true} // the program's and the setting's
+			if info := list[1].Info(); list[0].Info().Approval || !info.Approval || info.Approver != by {
+				t.Errorf("approvals of add and refuse: %v, and %v by %+v", list[0].Info().Approval, info.Approval, info.Approver)
 			}
 			out, err := list[0].Call(t.Context(), &plugins.Call{ID: "c", Args: json.RawMessage(`{"numbers":[1,2,3]}`)})
 			if err != nil || out.ResultSummary != "6" {

@@ -70,9 +70,12 @@ type Config struct {
 
 	Guards plugins.Guards // of the input, the output, and the calls of our tools; the remote's own calls are not seen
 
-	Concurrency int      // maximum number of concurrent runs, default no own limit
-	RunOn       string   // label of the servers of a cluster that execute it, default all
-	Projects    []string // projects in which the agent is offered, default all
+	Concurrency int    // maximum number of concurrent runs, default no own limit
+	RunOn       string // label of the servers of a cluster that execute it, default all
+
+	Approval bool             // calls of it as a tool need a person's approval
+	Approver plugins.Approver // who may approve them, and what they see
+	Projects []string         // projects in which the agent is offered, default all
 
 	Timeout   time.Duration // of a step; default the server's
 	Idle      time.Duration // maximum time without data, including keep-alive comments; then the step fails as stalled; default 5 min
@@ -153,7 +156,7 @@ func address(s string) (*url.URL, error) {
 
 // Info describes the agent.
 func (a *Agent) Info() plugins.Info {
-	return plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, External: true, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, RunOn: a.cfg.RunOn, Projects: a.cfg.Projects, Guards: a.cfg.Guards}
+	return plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, External: true, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, RunOn: a.cfg.RunOn, Projects: a.cfg.Projects, Guards: a.cfg.Guards, Approval: a.cfg.Approval, Approver: a.cfg.Approver}
 }
 
 // Close closes idle connections.

@@ -47,6 +47,7 @@ func model(a declared.Agent, private []string) (plugins.Agent, error) {
 		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Steps: a.Limits.MaxSteps, RunOn: a.RunOn, Projects: a.Projects,
 		Tokens:        int64(a.Limits.MaxTokens),
 		ContextTokens: a.ContextTokens, ResultTokens: a.ResultTokens, Guards: a.Guard.Plugins(),
+		Approval: a.Approval != nil, Approver: a.Approval.Who().Plugins(),
 	}
 	for _, f := range a.Fallback {
 		other, err := open(*f, &declared.Agent{Parameters: a.Parameters})
@@ -162,6 +163,7 @@ func agui(a declared.Agent) (plugins.Agent, error) {
 	return remote.New(remote.Config{
 		Name: a.Name, Description: a.Description, URL: a.AGUI.URL, Headers: a.AGUI.Headers, Stop: a.AGUI.Stop,
 		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, RunOn: a.RunOn, Projects: a.Projects, Guards: a.Guard.Plugins(),
+		Approval: a.Approval != nil, Approver: a.Approval.Who().Plugins(),
 	})
 }
 
@@ -169,7 +171,7 @@ func command(a declared.Agent) (plugins.Agent, error) {
 	return process.NewAgent(process.Config{
 		Info: plugins.Info{
 			Name: a.Name, Description: a.Description, Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency,
-			RunOn: a.RunOn, Projects: a.Projects, Guards: a.Guard.Plugins(),
+			RunOn: a.RunOn, Projects: a.Projects, Guards: a.Guard.Plugins(), Approval: a.Approval != nil, Approver: a.Approval.Who().Plugins(),
 		},
 		Command: a.Command, Env: a.Env, Dir: a.Dir, Start: a.StartTimeout,
 	})
@@ -177,7 +179,7 @@ func command(a declared.Agent) (plugins.Agent, error) {
 
 func tools(t declared.Tools) (plugins.Toolbox, error) {
 	return process.NewToolbox(process.Config{
-		Info:    plugins.Info{Name: t.Name, Timeout: t.Timeout, Projects: t.Projects},
+		Info:    plugins.Info{Name: t.Name, Timeout: t.Timeout, Projects: t.Projects, Approver: t.Approver.Plugins()},
 		Command: t.Command, Env: t.Env, Dir: t.Dir, Start: t.StartTimeout,
 	})
 }

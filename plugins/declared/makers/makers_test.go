@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/declared"
@@ -103,6 +104,30 @@ func TestAll_ModelFollowsParameters(t *testing.T) {
 	for _, wrong := range []declared.Parameters{{Temperature: new(2.1)}, {TopP: new(1.5)}} {
 		if _, err := makers.All().Model(declared.Agent{Name: "a", Provider: "openai", Model: "m", BaseURL: server.URL, APIKey: "k", Parameters: wrong}); err == nil {
 			t.Errorf("%+v was accepted", wrong)
+		}
+	}
+}
+
+// Each kind of agent has the declared approval of its calls.
+func TestAll_AgentsHaveApprovals(t *testing.T) {
+	all := makers.All()
+	edit := false
+	for kind, make := range map[string]func(declared.Agent) (plugins.Agent, error){"provider": all.Model, "agui": all.AGUI, "command": all.Command} {
+		a := declared.Agent{
+			Name: "a", Provider: "ollama", Model: "m", AGUI: &declared.Endpoint{URL: "http://127.0.0.1:1/"}, Command: []string{"x"},
+			Approval: &declared.Approval{Approver: declared.Approver{By: "admin", Not: "requester", Message: "'Go?'", Expires: time.Hour, Edit: &edit}},
+		}
+		agent, err := make(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := plugins.Approver{By: plugins.ByAdmin, NotRequester: true, Message: "'Go?'", Expires: time.Hour, NoEdit: true}
+		if info := agent.Info(); !info.Approval || info.Approver != want {
+			t.Errorf("%s: %v, %+v", kind, info.Approval, info.Approver)
+		}
+		a.Approval = nil
+		if agent, err = make(a); err != nil || agent.Info().Approval {
+			t.Errorf("%s without approval: %+v, %v", kind, agent.Info(), err)
 		}
 	}
 }

@@ -127,7 +127,7 @@ def add(args):
     return str(sum(args["numbers"]))
 
 
-@baton.tool("Fails.")
+@baton.tool("Fails.", approval={"by": "operator", "message": "args.why", "expires": "24h", "edit": False})
 def refuse(args):
     raise baton.Error("there is no such thing", "not_found")
 

@@ -132,6 +132,7 @@ serve(
       {
         name: "refuse",
         description: "Fails.",
+        approval: { by: "operator", message: "args.why", expires: "24h", edit: false },
         call: () => {
           throw new BatonError("there is no such thing", "not_found");
         },

@@ -67,7 +67,17 @@ export interface ToolInfo {
   description?: string;
   parameters?: object;
   idempotent?: boolean;
-  approval?: boolean;
+  /** Each call waits for a person: true, or who may approve it and what they see. */
+  approval?: boolean | Approval;
+}
+
+/** Who may approve a call, and what they see, as `approval` in baton.yaml. Message is an expression of args, expires a duration such as 24h. */
+export interface Approval {
+  by?: "user" | "operator" | "admin";
+  not?: "requester";
+  message?: string;
+  expires?: string;
+  edit?: boolean;
 }
 
 /** A tool; call returns a text, an object like Baton's ToolAgentOutput, or any JSON. */

@@ -33,7 +33,7 @@ import queue
 import sys
 import threading
 import traceback
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -62,9 +62,10 @@ class Ended(BaseException):
 
 
 def tool(description: str = "", parameters: Optional[Dict[str, Any]] = None, *, name: Optional[str] = None,
-         idempotent: bool = False, approval: bool = False) -> Callable[[_Function], _Function]:
+         idempotent: bool = False, approval: Union[bool, Dict[str, Any]] = False) -> Callable[[_Function], _Function]:
     """Makes a tool from a function of the call's arguments. The function returns the result: a text, a dict like
-    Baton's ToolAgentOutput, or any JSON. parameters is the JSON Schema of the arguments, an object."""
+    Baton's ToolAgentOutput, or any JSON. parameters is the JSON Schema of the arguments, an object. With approval each
+    call waits for a person: True, or {"by", "not", "message", "expires", "edit"} as in baton.yaml."""
 
     def made(fn: _Function) -> _Function:
         fn.tool = {  # type: ignore[attr-defined]
