@@ -101,3 +101,6 @@ func (rd *reader) LastEventOf(ctx context.Context, run *Run) (*LastEvent, error)
 	}
 	return e, nil
 }
+
+// TraceOf returns the trace_id of a traceparent as lines of the log have it, nothing for none.
+func TraceOf(parent string) []any { return work.TraceOf(parent) }

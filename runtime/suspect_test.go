@@ -65,7 +65,7 @@ func TestSuspects(t *testing.T) {
 		}
 		wants := func(after time.Duration, want ...string) {
 			t.Helper()
-			time.Sleep(after)
+			<-time.After(after)
 			mu.Lock()
 			defer mu.Unlock()
 			if diff := cmp.Diff(want, slices.Sorted(slices.Values(calls))); diff != "" {
@@ -74,10 +74,10 @@ func TestSuspects(t *testing.T) {
 		}
 		crash()
 		start("old")
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		for _, run := range []string{"second", "cancelled", "third"} {
 			start(run)
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 		}
 		crash()
 		if _, err := rt.Cancel(t.Context(), local, "cancelled"); err != nil {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,6 +74,61 @@ func TestIllegibleRunFailsWhenItIsTakenOver(t *testing.T) {
 		b.wait(b.startWorkflow("main", "flow", "again").RunID, runtime.Completed)
 		checkLog(t, b.log("main"))
 	}
+}
+
+// traced is a tracer in whose trace every request is.
+type traced struct{ watched }
+
+const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+func (*traced) Parent(context.Context) string { return "00-" + traceID + "-00f067aa0ba902b7-01" }
+
+// Each line of the log about a run names its trace, whether the run is executed or not.
+func TestLog_NamesTrace(t *testing.T) {
+	entered := make(chan struct{}, 1)
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		entered <- struct{}{}
+		return agui.WorkerOutput{}, hang(ctx)
+	}}
+	var log lines
+	b := open(t, runtime.Config{Tracer: &traced{}, Log: slog.New(slog.NewTextHandler(&log, nil))}, worker, hello, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "a", Agent: "worker"}}})
+	s := b.startWorkflow("main", "flow", "go")
+	<-entered
+	b.spoil(s.RunKey, illegible["definition"])
+	b.crash()
+	b.wait(s.RunID, runtime.Failed)
+	b.wait(b.start("other", "hello", "x").RunID, runtime.Completed)
+	b.down()
+	for _, line := range []string{"run starts", "run fails", "run ends"} {
+		if !log.has(`msg="`+line+`"`, "trace_id="+traceID) {
+			t.Errorf("no line %q with the trace in\n%s", line, log.String())
+		}
+	}
+}
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex // guards the field below
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// has reports whether a line has all words.
+func (l *lines) has(words ...string) bool {
+	return slices.ContainsFunc(strings.Split(l.String(), "\n"), func(line string) bool {
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) })
+	})
 }
 
 func TestIllegibleRunIsCancelledAndDeleted(t *testing.T) {

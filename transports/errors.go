@@ -132,7 +132,7 @@ func Names(c *fiber.Ctx) (names []any) {
 			names = append(names, p[1], strings.Clone(wire.Unescape(name)))
 		}
 	}
-	return names
+	return append(names, runtime.TraceOf(strings.Clone(c.Get("traceparent")))...)
 }
 
 // retryAfter is wait as the header Retry-After has it.

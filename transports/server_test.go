@@ -254,10 +254,10 @@ func TestUnknownErrorsTellNothing(t *testing.T) {
 func TestFailedRequestsTellOfTheirRunAndThread(t *testing.T) {
 	s := serve(t, transports.Config{})
 	for path, want := range map[string]string{
-		"/runs/r%2F1/unknown?runId=hidden": "run=r/1 request=", "/threads/t1/unknown?ticket=hidden": "thread=t1 request=",
-		"/conversations/c2/runs/r2/unknown": "run=r2 thread=c2 request=",
+		"/runs/r%2F1/unknown?runId=hidden": "run=r/1 trace_id=4bf92f3577b34da6a3ce929d0e0e4736 request=", "/threads/t1/unknown?ticket=hidden": "thread=t1 trace_id=4bf92f3577b34da6a3ce929d0e0e4736 request=",
+		"/conversations/c2/runs/r2/unknown": "run=r2 thread=c2 trace_id=4bf92f3577b34da6a3ce929d0e0e4736 request=",
 	} {
-		if a := s.do("GET", path, nil); a.status != 500 {
+		if a := s.do("GET", path, nil, "Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"); a.status != 500 {
 			t.Errorf("%s: got %d", path, a.status)
 		}
 		if log := s.log.String(); !strings.Contains(log, `msg="request failed" `+want) || strings.Contains(log, "hidden") {

@@ -22,6 +22,7 @@ type Finish struct {
 	Inbox       int64 // of a cancelled run: key of the last message read from its inbox, 0 for none
 	Error       *agui.OutputError
 	Node        string // that has failed, for the log; empty for a run of one agent
+	Trace       string // the run's traceparent, for the log
 	Rows        data.Rows
 	Events      []data.StoredEvent
 	By

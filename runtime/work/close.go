@@ -128,7 +128,7 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 	row := l.span.row
 	row.Last = l.span.last
 	it.Command = &decide.Finish{
-		Thread: th.Key, Run: key, Basis: &basis, To: e.status, Span: row, Seq: l.span.seq, Error: e.err, By: e.by,
+		Thread: th.Key, Run: key, Basis: &basis, To: e.status, Span: row, Seq: l.span.seq, Error: e.err, By: e.by, Trace: l.input.Trace,
 		Rows: append(it.Rows, &data.Withdraw{RunKey: key}), Events: it.Events,
 	}
 	it.Rows, it.Events = nil, nil

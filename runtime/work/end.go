@@ -116,7 +116,7 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 	tail := &commit.Item{}
 	c := &decide.Finish{
 		Thread: l.span.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.row, State: l.span.newState(), Error: e.err,
-		Node: e.node, By: e.by,
+		Node: e.node, By: e.by, Trace: l.input.Trace,
 	}
 	if e.status == data.Cancelled && (again || l.inbox.Load() > 0) {
 		queued, err := l.waiting()

@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -144,6 +145,11 @@ func (en *Engine) tell(it *commit.Item) {
 		who := append(make([]slog.Attr, 0, 8),
 			slog.String("run", run.ID), slog.String("thread", out.Name), slog.String("user", run.User), slog.String("project", run.Project),
 			slog.String("agent", run.WorkflowID))
+		if finish, ok := it.Command.(*decide.Finish); ok && finish.Run == run.Key {
+			who = append(who, slog.Group("", TraceOf(finish.Trace)...))
+		} else if l := en.liveRun(run.Key); l != nil { // others are not read for it
+			who = append(who, slog.Group("", TraceOf(l.input.Trace)...))
+		}
 		level := slog.LevelInfo
 		say := func(what string, more ...slog.Attr) {
 			en.log.LogAttrs(context.Background(), level, what, append(who, more...)...)
@@ -198,28 +204,36 @@ func cureOf(run *data.RunHead) string {
 	return "baton watch " + run.ID + " shows what the run has done"
 }
 
-// about returns a logger that names a run, its user, project and thread on each line: the names of runs and threads are
-// unique only with their user. It reads the thread's name, so it is for rare lines.
-func (en *Engine) about(run *data.RunHead) *slog.Logger {
-	log := en.log.With("run", run.ID, "user", run.User, "project", run.Project)
-	if th, err := en.store.Thread(en.abandoned, run.ThreadKey); err == nil {
-		return log.With("thread", th.ID)
+// about returns a logger that names a run, its user, project, thread and trace on each line: the names of runs and threads are
+// unique only with their user. It reads the run, so it is for rare lines.
+func (en *Engine) about(head *data.RunHead) *slog.Logger {
+	log := en.log.With("run", head.ID, "user", head.User, "project", head.Project)
+	run, err := en.store.Run(en.abandoned, head.Key)
+	if err != nil {
+		return log.With("threadKey", head.ThreadKey)
 	}
-	return log.With("threadKey", run.ThreadKey)
+	var in Input
+	_ = json.Unmarshal(run.Input, &in) // without a trace if it cannot be read
+	return log.With("thread", run.ThreadID).With(TraceOf(in.Trace)...)
 }
 
 // log returns a logger that names the same.
 func (l *live) log() *slog.Logger {
 	log := l.en.log.With("run", l.run.ID, "thread", l.span.thread.ID, "user", l.run.User, "project", l.run.Project)
-	if id := traceID(l.input.Trace); id != "" {
-		log = log.With("trace_id", id)
+	return log.With(TraceOf(l.input.Trace)...)
+}
+
+// TraceOf returns the trace_id of a traceparent as lines of the log have it, nothing for none.
+func TraceOf(parent string) []any {
+	if id := traceID(parent); id != "" {
+		return []any{"trace_id", id}
 	}
-	return log
+	return nil
 }
 
 // traceID returns the trace in a traceparent, "" for none.
 func traceID(parent string) string {
-	if parts := strings.Split(parent, "-"); len(parts) == 4 {
+	if parts := strings.Split(parent, "-"); len(parts) == 4 && len(parts[1]) == 32 {
 		return parts[1]
 	}
 	return ""

@@ -46,7 +46,7 @@ func NewQuestion(q *runtime.Asked) Question {
 		ID: i.ID, Reason: i.Reason, Message: i.Message, ToolCallID: i.ToolCallID, ResponseSchema: i.ResponseSchema,
 		ExpiresAt: i.ExpiresAt, Metadata: i.Metadata, SubagentRunID: i.SubagentRunID,
 		Answerable: i.Answerable != nil && *i.Answerable,
-		RunID: q.RunID, ThreadID: q.ThreadID, ConversationID: q.ConversationID, Agent: q.Agent, User: q.User,
+		RunID:      q.RunID, ThreadID: q.ThreadID, ConversationID: q.ConversationID, Agent: q.Agent, User: q.User,
 		CreatedAt: stamp(q.CreatedAt),
 	}
 }
