@@ -56,4 +56,16 @@ func TestMastra_AsRemoteAgent(t *testing.T) {
 		{"id": "answer", "role": "tool", "toolCallId": end.Outcome.PendingToolCallIDs[0], "content": "red"},
 	}}), "it gave red success")
 	p.check(t, p.turn(t, object{"content": "bye"}), "you said bye, and 4 things in all success")
+
+	// A suspended tool asks; the next turns have its call and result neither twice nor without arguments.
+	asked := p.turn(t, object{"content": `call book {"city":"Rome"}`})
+	end, ok = asked[len(asked)-1].(agui.RunFinished)
+	if !ok || len(end.Outcome.Interrupts) != 1 {
+		t.Fatalf("got %s", describe(asked))
+	}
+	p.check(t, p.turn(t, object{"resume": []object{{"interruptId": end.Outcome.Interrupts[0].ID, "status": "resolved", "payload": object{"yes": true}}}}),
+		`call:unknown result:{"city":"Rome","booked":true} it gave {"city":"Rome","booked":true} success`)
+	for n := range 2 {
+		p.check(t, p.turn(t, object{"content": "again"}), fmt.Sprintf("you said again, and %d things in all success", 6+n))
+	}
 }

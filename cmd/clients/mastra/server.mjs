@@ -2,7 +2,9 @@
 import { createServer } from 'node:http'
 import { EventEncoder } from '@ag-ui/encoder'
 import { MastraAgent } from '@ag-ui/mastra'
+import { Mastra } from '@mastra/core'
 import { Agent } from '@mastra/core/agent'
+import { InMemoryStore } from '@mastra/core/storage'
 import { createTool } from '@mastra/core/tools'
 import { z } from 'zod'
 
@@ -50,7 +52,18 @@ const double = createTool({
 	execute: async (input) => ({ doubled: 2 * (input.n ?? input.context?.n) }),
 })
 
-const agent = new Agent({ id: 'maker', name: 'maker', instructions: 'Answer.', model, tools: { double } })
+// A tool that is suspended until a person answers.
+const book = createTool({
+	id: 'book',
+	description: 'Books a room',
+	inputSchema: z.object({ city: z.string() }),
+	suspendSchema: z.object({ question: z.string() }),
+	resumeSchema: z.object({ yes: z.boolean() }),
+	execute: async ({ city }, { agent: { resumeData, suspend } }) => (resumeData ? { city, booked: resumeData.yes } : suspend({ question: `Book ${city}?` })),
+})
+
+const agent = new Agent({ id: 'maker', name: 'maker', instructions: 'Answer.', model, tools: { double, book } })
+new Mastra({ agents: { maker: agent }, storage: new InMemoryStore(), logger: false })
 
 createServer(async (req, res) => {
 	let body = ''
