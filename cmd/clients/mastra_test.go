@@ -16,28 +16,7 @@ import (
 func TestMastra_AsRemoteAgent(t *testing.T) {
 	t.Parallel()
 	needs(t, "mastra")
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := ln.Addr().(*net.TCPAddr).Port
-	_ = ln.Close()
-	maker := exec.CommandContext(t.Context(), "node", "server.mjs")
-	maker.Dir, maker.Env = "mastra", append(os.Environ(), fmt.Sprint("PORT=", port), "MASTRA_TELEMETRY_DISABLED=1")
-	maker.Stderr = t.Output()
-	if err := maker.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = maker.Wait() })
-	url := fmt.Sprintf("http://127.0.0.1:%d/", port)
-	until(t, "listening", func() bool {
-		res, err := http.Post(url, "application/json", strings.NewReader(`{"threadId":"x","runId":"x","state":{},"messages":[{"id":"x","role":"user","content":"x"}],"tools":[],"context":[]}`))
-		if err == nil {
-			_ = res.Body.Close()
-		}
-		return err == nil
-	})
-	p := &pair{near: startProgram(t, testBinary, "REMOTE_URL="+url), thread: "main"}
+	p := &pair{near: startProgram(t, testBinary, "REMOTE_URL="+startMaker(t, "mastra")), thread: "main"}
 
 	hello := p.turn(t, object{"content": "hello"})
 	p.check(t, hello, "you said hello, and 1 things in all success")
@@ -68,4 +47,31 @@ func TestMastra_AsRemoteAgent(t *testing.T) {
 	for n := range 2 {
 		p.check(t, p.turn(t, object{"content": "again"}), fmt.Sprintf("you said again, and %d things in all success", 6+n))
 	}
+}
+
+// startMaker starts the AG-UI server in a directory and returns its URL.
+func startMaker(t *testing.T, dir string) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	_ = ln.Close()
+	maker := exec.CommandContext(t.Context(), "node", "server.mjs")
+	maker.Dir, maker.Env = dir, append(os.Environ(), fmt.Sprint("PORT=", port), "MASTRA_TELEMETRY_DISABLED=1")
+	maker.Stderr = t.Output()
+	if err := maker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = maker.Wait() })
+	url := fmt.Sprintf("http://127.0.0.1:%d/", port)
+	until(t, "listening", func() bool {
+		res, err := http.Post(url, "application/json", strings.NewReader(`{"threadId":"x","runId":"x","state":{},"messages":[{"id":"x","role":"user","content":"x"}],"tools":[],"context":[]}`))
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		return err == nil
+	})
+	return url
 }

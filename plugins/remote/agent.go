@@ -122,8 +122,7 @@ type result struct {
 
 // argumentsOf returns the arguments of a call as an object. Another value is its member "input".
 func argumentsOf(args string) json.RawMessage {
-	switch strings.TrimSpace(args) {
-	case "", "null":
+	if text := strings.TrimSpace(args); text == "" || text == "null" {
 		return json.RawMessage("{}")
 	}
 	if raw := json.RawMessage(args); isObject(raw) {

@@ -77,6 +77,10 @@ func (p piped) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // A stream that stays open after the end of its run is closed two seconds after its last event; comments are none.
 func TestEnd_ClosesOpenStream(t *testing.T) {
+	const (
+		look = `{"type":"TOOL_CALL_CHUNK","toolCallId":"c","toolCallName":"look","delta":"{}"}`
+		seen = `{"type":"TOOL_CALL_RESULT","messageId":"q","toolCallId":"c","content":"seen"}`
+	)
 	const snapshot = `data: {"type":"STATE_SNAPSHOT","snapshot":{"n":1}}` + "\n\n"
 	frames := func(events string) string {
 		return "data: " + strings.ReplaceAll(strings.TrimSpace(events), "\n", "\n\ndata: ") + "\n\n"
@@ -89,6 +93,9 @@ func TestEnd_ClosesOpenStream(t *testing.T) {
 		"at once":               {[]string{frames(started + hello + finished)}, 2 * time.Second, ""},
 		"pings":                 {[]string{frames(started + hello + finished), ":\n\n", ": ping\n\n", ":\n\n"}, 2 * time.Second, ""},
 		"more events":           {[]string{frames(started + hello + finished), snapshot, ":\n\n", snapshot}, 3 * time.Second, ""},
+		"a slow tool":           {[]string{frames(started + look + finished), "", "", "", ":\n\n", frames(seen), "", "", "", frames(hello + finished)}, 11 * time.Second, ""},
+		"a tool without result": {[]string{frames(started + look + finished), ":\n\n", ":\n\n"}, time.Minute, ""},
+		"a failed run's tool":   {[]string{frames(started + look + "\n" + `{"type":"RUN_ERROR","message":"no","code":"no"}`)}, 2 * time.Second, "no"},
 		"it goes on":            {[]string{frames(started + finished), frames(hello), "", "", "", frames(finished)}, 7 * time.Second, ""},
 		"it never ends again":   {[]string{frames(started + finished), frames(hello)}, 61 * time.Second, "stalled"},
 		"another one has begun": {[]string{frames(started + finished), frames(started)}, 61 * time.Second, "stalled"},

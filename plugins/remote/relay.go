@@ -122,9 +122,10 @@ func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
 	return r
 }
 
-// patience returns the maximum wait for the next byte.
+// patience returns the maximum wait for the next byte. A tool of the remote can be at work after an end that was no question.
 func (r *relay) patience(idle time.Duration) time.Duration {
-	if r.ended {
+	works := r.failure == nil && r.outcome.Type == "" && slices.ContainsFunc(r.order, func(c *call) bool { return !c.held && !c.answered })
+	if r.ended && !works {
 		return min(idle, linger)
 	}
 	return idle
