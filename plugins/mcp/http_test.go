@@ -225,6 +225,7 @@ func TestCall_ErrorIsTold(t *testing.T) {
 		"data":       {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"no such city","data":{ "city": "x y" }}}`, "tool_failed", `no such city: {"city":"x y"}`, false},
 		"data text":  {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"no such city","data":"x y"}}`, "tool_failed", "no such city: x y", false},
 		"data again": {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"no city x y","data":"x y"}}`, "tool_failed", "no city x y", false},
+		"rpc silent": {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":""}}`, "tool_failed", "does not say why", false},
 		"data null":  {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"no such city","data":null}}`, "tool_failed", "no such city", false},
 		"data none":  {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"no such city","data":{}}}`, "tool_failed", "no such city", false},
 		"data alone": {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"data":["x y"]}}`, "tool_failed", `["x y"]`, false},

@@ -164,7 +164,7 @@ func (t *tool) refused(conn *connection, r *refusal, a *asker) error {
 	case told != "":
 		return &plugins.Error{Code: codeDeclined, Message: clip(told+"\n"+said, maxMessage)}
 	case r.status == 0:
-		return &plugins.Error{Code: "tool_failed", Message: clip(said, maxMessage)}
+		return &plugins.Error{Code: "tool_failed", Message: cmp.Or(clip(said, maxMessage), "The tool failed and does not say why")}
 	}
 	said = fmt.Sprintf("The tool server %s %s", t.server.cfg.Name, said)
 	t.server.log.Warn("tool call failed", "tool", t.name, "error", said)

@@ -28,15 +28,13 @@ func (r *relay) finished(e agui.RunFinished) {
 func (r *relay) failed(e agui.RunError) {
 	r.final, r.ended = true, true
 	r.count(e.Usage, nil)
-	code := clip(e.Code, 200)
-	if code == "CANCELLED" { // of dialect 0.0, for a cancelled outcome
+	if e.Code == "CANCELLED" { // of dialect 0.0, for a cancelled outcome
 		r.outcome = agui.Outcome{Type: agui.OutcomeCancelled}
 		return
 	}
-	if code == "" {
-		code = "remote_failed"
-	}
-	r.failure = &agui.OutputError{Code: code, Message: clip(r.a.secrets.Hide(e.Message), maxMessage), Retryable: slices.Contains(passing, code)}
+	code := cmp.Or(clip(e.Code, 200), "remote_failed")
+	message := cmp.Or(clip(r.a.secrets.Hide(e.Message), maxMessage), "The remote agent failed and does not say why")
+	r.failure = &agui.OutputError{Code: code, Message: message, Retryable: slices.Contains(passing, code)}
 }
 
 // cut returns the error of a stream that ended before its run and cannot be resumed. over means that the server ended it.

@@ -27,12 +27,13 @@ func TestFailure_Codes(t *testing.T) {
 		message   string
 		retryable bool
 	}{
-		"run error":       {stream(started + `{"type":"RUN_ERROR","message":"no luck","code":"unlucky"}`), "unlucky", "no luck", false},
-		"cancelled there": {stream(started + `{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"cancelled"}}`), "remote_cancelled", "", false},
-		"cut":             {stream(started + hello), "connection_lost", "", true},
-		"nothing":         {stream(""), "empty_answer", "no event", true},
-		"no JSON":         {stream(": ping"), "not_agui", "", false},
-		"another stream":  {stream(`{"choices":[]}` + "\n[DONE]"), "not_agui", "no event of AG-UI", false},
+		"run error":             {stream(started + `{"type":"RUN_ERROR","message":"no luck","code":"unlucky"}`), "unlucky", "no luck", false},
+		"run error, no message": {stream(started + `{"type":"RUN_ERROR"}`), "remote_failed", "does not say why", false},
+		"cancelled there":       {stream(started + `{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"cancelled"}}`), "remote_cancelled", "", false},
+		"cut":                   {stream(started + hello), "connection_lost", "", true},
+		"nothing":               {stream(""), "empty_answer", "no event", true},
+		"no JSON":               {stream(": ping"), "not_agui", "", false},
+		"another stream":        {stream(`{"choices":[]}` + "\n[DONE]"), "not_agui", "no event of AG-UI", false},
 		"an error that is no event": {
 			stream(started + hello + "\n" + `{"error":{"message":"top-secret is worn"}}`), "remote_failed",
 			"an error: *** is worn", true,

@@ -169,7 +169,7 @@ func (r *relay) event(ev agui.Event) error {
 		return nil
 	case agui.RunError:
 		if r.ended { // the remote's work is done and must not be requested again
-			r.drop(string(e.Type()), errEnded)
+			r.drop(string(e.Type()), errors.New("the remote's run has ended"))
 			return nil
 		}
 		r.failed(e)

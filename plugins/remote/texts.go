@@ -10,7 +10,6 @@ import (
 )
 
 var (
-	errEnded   = errors.New("the remote's run has ended")
 	errUnknown = errors.New("no open entity has this id")
 	errFull    = errors.New("too many are open")
 )

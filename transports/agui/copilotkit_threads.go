@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -177,7 +178,7 @@ type kitMessage struct {
 type kitCall struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	Args string `json:"args"` // JSON text
+	Args string `json:"args"` // JSON text, {} while the call is open
 }
 
 func (k copilotKit) messages(ctx context.Context, th *runtime.Thread) (any, error) {
@@ -190,7 +191,7 @@ func (k copilotKit) messages(ctx context.Context, th *runtime.Thread) (any, erro
 			list[i].Content, _ = json.Marshal(m.Content)
 		}
 		for _, tc := range m.ToolCalls {
-			list[i].ToolCalls = append(list[i].ToolCalls, kitCall{tc.ID, tc.Name, tc.Arguments})
+			list[i].ToolCalls = append(list[i].ToolCalls, kitCall{tc.ID, tc.Name, cmp.Or(tc.Arguments, "{}")})
 		}
 	}
 	return list, err
