@@ -222,7 +222,8 @@ func TestRun_ReadsNewestMessages(t *testing.T) {
 func TestPrompt_CallsHaveArguments(t *testing.T) {
 	bare := agent{"bare", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for _, ev := range []agui.Event{
-			agui.ToolCallStart{ToolCallID: "own", ToolCallName: "look"}, agui.ToolCallEnd{ToolCallID: "own"},
+			agui.ToolCallStart{ToolCallID: "own", ToolCallName: "look"},
+			agui.ToolCallEnd{ToolCallID: "own"},
 			agui.ToolCallResult{MessageID: "own-result", ToolCallID: "own", Content: "seen", Output: &agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: "seen"}},
 		} {
 			if err := run.Emit(ev); err != nil {
