@@ -17,7 +17,7 @@ import (
 func GenerateAlone(seed uint64, servers int) *History {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 0xa10e)), w: weighs(seed)}
 	h := &History{Seed: seed, SQLite: seed%20 == 0, Callers: make([][]Step, 1)}
-	g.ops = g.some([]string{"say", "stay", "ask", "late", "front", "die", "stay", "ask"}, 2+g.r.IntN(3))
+	g.ops = g.some([]string{"say", "stay", "ask", "late", "front", "die", "stay", "ask", "go"}, 2+g.r.IntN(3))
 	g.steps = append([]string{doStart}, g.some([]string{
 		doStart, doAppend, doCancel, doAnswer, doDelete, doClear, doTitle, doRelease, doRelease, doAnswer, doPass, doCrash, doRestart, doStart, doClock, doAppend,
 	}, 3+g.r.IntN(8))...)
@@ -46,19 +46,26 @@ func (g *generator) stepAlone() Step {
 		g.runs = append(g.runs, &Step{N: g.n})
 	case doAppend:
 		s.Run, s.Script = g.run(), g.flat()
-	case doCancel, doDelete, doAnswer:
+	case doCancel, doDelete:
 		s.Run = g.run()
+	case doAnswer:
+		s.Run, s.Choice = g.run(), g.r.IntN(4)
 	case doClock:
 		s.By = Duration(g.r.Int64N(int64(4*time.Minute))) - Duration(2*time.Minute)
 	}
 	return s
 }
 
-// flat returns a script of at most three ops without bodies.
+// flat returns a script of at most three ops without bodies, or with questions that are asked at once, of which one can expire.
 func (g *generator) flat() Script {
 	s := Script{}
 	for range g.r.IntN(3) {
-		s = append(s, Op{Name: g.pick(g.ops...)})
+		op := Op{Name: g.pick(g.ops...)}
+		if op.Name == "go" {
+			op.Body = []Op{{Name: "ask"}, {Name: "ask"}, {Name: "ask"}}[:2+g.r.IntN(2)]
+			op.Body[g.r.IntN(len(op.Body))].Name = g.pick("ask", "late")
+		}
+		s = append(s, op)
 	}
 	return s
 }

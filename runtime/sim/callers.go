@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -307,6 +308,14 @@ func (c *callers) firstMessage(p *process, thread int) string {
 	return msgs.Rows[len(msgs.Rows)-1].ID
 }
 
+// leaves returns how many of the open questions, in the order of their places, a step leaves open.
+func (s *Step) leaves(open int) int {
+	if s.Choice%4 == 3 && open > 1 {
+		return 1
+	}
+	return 0
+}
+
 // answer answers a run's questions, with variations: yes, no, edited arguments, or one question left open.
 func (c *callers) answer(p *process, r *reply) {
 	open, err := p.rt.Interrupts(c.ctx, r.caller, r.name)
@@ -315,9 +324,8 @@ func (c *callers) answer(p *process, r *reply) {
 		return
 	}
 	choice := r.step.Choice
-	if choice%4 == 3 && len(open) > 1 {
-		open = open[1:] // leaves one open
-	}
+	slices.SortFunc(open, func(a, b agui.Interrupt) int { return cmp.Compare(a.Message, b.Message) })
+	open = open[r.step.leaves(len(open)):]
 	var entries []agui.ResumeEntry
 	var msgs []agui.Message
 	for i := range open {

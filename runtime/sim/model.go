@@ -33,8 +33,8 @@ type modelRun struct {
 	takes      string      // the state in its request
 	hides      []*modelRun // runs to roll back
 
-	todo Script // the rest of its worker's scripts
-	asks string // the op for which it waits
+	todo Script   // the rest of its worker's scripts
+	open []string // the ops for which it waits
 	msgs []*modelMessage
 }
 
@@ -121,7 +121,7 @@ func (m *Model) request(s *Step) Reply {
 	case doCancel:
 		return m.cancel(r)
 	case doAnswer:
-		return m.answer(r)
+		return m.answer(r, s)
 	case doDelete:
 		return m.remove(r)
 	}
@@ -151,7 +151,7 @@ func (m *Model) start(s *Step) Reply {
 		}
 	case s.Multitask == "reject" && busy:
 		return "thread_busy"
-	case active != nil && active.status == runtime.Waiting && active.asks != "front":
+	case active != nil && active.status == runtime.Waiting && active.open[0] != "front":
 		return "thread_waiting"
 	case active != nil && active.status == runtime.Waiting:
 		m.cancel(active)
@@ -241,21 +241,22 @@ func (m *Model) end(r *modelRun, outcome string, status runtime.Status) {
 	m.stored = m.state
 	r.status = status
 	if status.Final() {
-		r.todo, r.asks = nil, ""
+		r.todo, r.open = nil, nil
 	}
 }
 
-func (m *Model) answer(r *modelRun) Reply {
+func (m *Model) answer(r *modelRun, s *Step) Reply {
 	if r.status != runtime.Waiting {
 		return "invalid_request" // an answer to no question is empty
 	}
+	r.open = r.open[:s.leaves(len(r.open))]
 	m.goOn(r)
 	return replied
 }
 
 // goOn queues an answered run before all others.
 func (m *Model) goOn(r *modelRun) {
-	r.status, r.attempts, r.asks = runtime.Queued, 0, ""
+	r.status, r.attempts = runtime.Queued, 0
 	m.queue = slices.Insert(m.queue, 0, r)
 }
 
@@ -268,17 +269,19 @@ func (m *Model) remove(r *modelRun) Reply {
 	return replied
 }
 
-// release continues a run that stays, or whose question has expired.
+// release continues a run that stays, or of whose questions one has expired.
 func (m *Model) release(op string) {
 	r := m.active()
-	switch {
-	case r == nil || r.asks != op:
-	case r.status == runtime.Running: // with a record more
-		r.asks, r.attempts = "", 0
-		m.play(r)
-	default:
-		m.goOn(r)
+	if r == nil || !slices.Contains(r.open, op) {
+		return
 	}
+	r.open = slices.DeleteFunc(r.open, func(o string) bool { return o == op })
+	if r.status == runtime.Running { // with a record more
+		r.attempts = 0
+		m.play(r)
+		return
+	}
+	m.goOn(r)
 }
 
 // crash ends the process: the RUNNING run starts its work again, a few times.
@@ -309,7 +312,7 @@ func (m *Model) advance() {
 		m.play(r)
 	}
 	// A run that waits only for its client's tools makes room for the next one.
-	if r := m.active(); r != nil && r.status == runtime.Waiting && r.asks == "front" && len(m.queue) > 0 {
+	if r := m.active(); r != nil && r.status == runtime.Waiting && r.open[0] == "front" && len(m.queue) > 0 {
 		m.cancel(r)
 		m.advance()
 	}
@@ -349,6 +352,10 @@ func (m *Model) rollBack(r *modelRun) {
 // play plays the worker's script until it waits.
 func (m *Model) play(r *modelRun) {
 	for {
+		if len(r.open) > 0 { // of its questions, not all were answered
+			m.end(r, "waiting", runtime.Waiting)
+			return
+		}
 		for len(r.todo) > 0 {
 			op := r.todo[0]
 			r.todo = r.todo[1:]
@@ -357,10 +364,16 @@ func (m *Model) play(r *modelRun) {
 				m.fail(r)
 				return
 			case "stay":
-				r.asks, r.todo = op.Name, append(Script{}, r.todo...)
+				r.open, r.todo = []string{op.Name}, append(Script{}, r.todo...)
 				return
 			case "ask", "late", "front":
-				r.asks, r.todo = op.Name, append(Script{}, r.todo...)
+				op = Op{Body: []Op{op}}
+				fallthrough
+			case "go":
+				r.todo = append(Script{}, r.todo...)
+				for _, part := range op.Body {
+					r.open = append(r.open, part.Name)
+				}
 				m.end(r, "waiting", runtime.Waiting)
 				return
 			}

@@ -280,7 +280,7 @@ func (pl *player) together(ctx context.Context, at string, parts []Op) (err erro
 	for i, part := range parts {
 		pl.run.Go(func() (err error) {
 			defer func() { ends <- err }()
-			return pl.play(ctx, fmt.Sprintf("%s/%d", at, i), Script{part})
+			return pl.play(pl.run.Branch(ctx, fmt.Sprint(i)), fmt.Sprintf("%s/%d", at, i), Script{part})
 		})
 	}
 	for range parts {
