@@ -7,6 +7,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
 )
@@ -142,13 +143,47 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 	}
 }
 
-// ready returns the nodes that can start now.
-func (l *live) ready(query string) ([]*graph.Node, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	start, skipped, err := l.nodes.ready(query, l.span.state())
-	if len(skipped) > 0 {
-		l.put(skipped...)
+// scene returns what expressions are evaluated on now. Their evaluation can take a second, and is not done under mu.
+func (l *live) scene(query string) *scene {
+	rows := make(map[string]*data.Node, len(l.nodes.rows))
+	for id, row := range l.nodes.rows {
+		now := *row
+		rows[id] = &now
 	}
-	return start, err
+	return &scene{query, l.span.state(), rows}
+}
+
+// ready returns the nodes that can start now and marks them as started. Those that are skipped are written.
+func (l *live) ready(query string) (start []*graph.Node, err error) {
+	for again := true; again; {
+		l.mu.Lock()
+		due, err := l.nodes.due()
+		var now *scene
+		if len(due) > 0 {
+			now = l.scene(query)
+		}
+		l.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		again = false
+		for _, n := range due {
+			runs := now.rows[n.ID].Status != data.Pending
+			if !runs {
+				if runs, err = n.Runs(now.scope, now.rows); err != nil {
+					return nil, err
+				}
+			}
+			l.mu.Lock()
+			if runs {
+				l.nodes.started[n.ID] = true
+				start = append(start, n)
+			} else {
+				l.put(l.nodes.skip(n))
+				again = true
+			}
+			l.mu.Unlock()
+		}
+	}
+	return start, nil
 }

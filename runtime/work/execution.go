@@ -62,9 +62,15 @@ func (x *execution) begin() error {
 		x.st = last
 		return nil
 	}
-	query, err := x.n.Query(x.in.Query, x.l.nodes.scope(x.in.Query, x.l.span.state()), x.l.nodes.rows)
+	now := x.l.scene(x.in.Query)
+	x.l.mu.Unlock()
+	query, err := x.n.Query(x.in.Query, now.scope, now.rows)
+	x.l.mu.Lock()
 	if err != nil {
 		return err
+	}
+	if x.l.gate != nil {
+		return x.l.gate
 	}
 	if query == x.in.Query {
 		query = Shown(query)
@@ -111,8 +117,9 @@ func (x *execution) attempt() nodeResult {
 // message returns the question of the node's approval, "" for the default.
 func (x *execution) message() (string, error) {
 	x.l.mu.Lock()
-	defer x.l.mu.Unlock()
-	return x.n.Message(x.l.nodes.scope(x.in.Query, x.l.span.state()))
+	now := x.l.scene(x.in.Query)
+	x.l.mu.Unlock()
+	return x.n.Message(now.scope)
 }
 
 // timeout returns how long one execution of a node may take, as set by the workflow or else by the agent.

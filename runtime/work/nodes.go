@@ -83,42 +83,37 @@ func (ns *nodes) load(ctx context.Context, r data.Reader, run *data.Run) error {
 	}
 }
 
-// scope returns the values that expressions see.
-func (ns *nodes) scope(query string, state json.RawMessage) func() map[string]any {
-	return func() map[string]any { return graph.Scope(query, state, ns.rows) }
+// scene is what expressions of nodes are evaluated on, beside a run that goes on.
+type scene struct {
+	query string
+	state json.RawMessage
+	rows  map[string]*data.Node
 }
 
-// ready returns the nodes that can start now and marks them as started. It also returns the rows of skipped nodes. It fails
-// when a node has failed, just before a crash.
-func (ns *nodes) ready(query string, state json.RawMessage) (start []*graph.Node, skipped []data.Row, err error) {
-	for again := true; again; {
-		again = false
-		for _, n := range ns.graph.Nodes {
-			row := ns.rows[n.ID]
-			if row.Status == data.Failed {
-				return nil, skipped, &plugins.Error{Code: row.Error.Code, Message: row.Error.Message}
-			}
-			if ns.started[n.ID] || row.Status.Final() || row.Status == data.Waiting || !n.NeedsMet(ns.rows) {
-				continue
-			}
-			runs := true
-			if row.Status == data.Pending {
-				if runs, err = n.Runs(ns.scope(query, state), ns.rows); err != nil {
-					return nil, skipped, err
-				}
-			}
-			if runs {
-				ns.started[n.ID] = true
-				start = append(start, n)
-				continue
-			}
-			now := time.Now()
-			row.Status, row.CompletedAt = data.Skipped, &now
-			written := *row
-			skipped, again = append(skipped, &written), true
+// scope returns the variables of expressions.
+func (s *scene) scope() map[string]any { return graph.Scope(s.query, s.state, s.rows) }
+
+// due returns the nodes that can start or be skipped now. It fails when a node has failed, just before a crash.
+func (ns *nodes) due() (list []*graph.Node, err error) {
+	for _, n := range ns.graph.Nodes {
+		row := ns.rows[n.ID]
+		if row.Status == data.Failed {
+			return nil, &plugins.Error{Code: row.Error.Code, Message: row.Error.Message}
+		}
+		if !ns.started[n.ID] && !row.Status.Final() && row.Status != data.Waiting && n.NeedsMet(ns.rows) {
+			list = append(list, n)
 		}
 	}
-	return start, skipped, nil
+	return list, nil
+}
+
+// skip returns the row of a node that is skipped.
+func (ns *nodes) skip(n *graph.Node) data.Row {
+	now := time.Now()
+	row := ns.rows[n.ID]
+	row.Status, row.CompletedAt = data.Skipped, &now
+	written := *row
+	return &written
 }
 
 // begin makes the step of a node's next execution. The step counts once it is in steps.
