@@ -120,7 +120,7 @@ func grown(code string, env map[string]any) (uint64, error) {
 const mostAllocated = 12 * expression.MaxBytes
 
 func TestProgram_BoundsBytesAndSteps(t *testing.T) {
-	env := decoded(t, strings.Repeat("{name} ", 1<<18), `{"name":"`+strings.Repeat("x", 1<<15)+`","list":[`+strings.Repeat("1,", 9999)+`1],"nested":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`}`)
+	env := decoded(t, strings.Repeat("{name} ", 1<<18), `{"name":"`+strings.Repeat("x", 1<<15)+`","big":[`+strings.Repeat(strings.Repeat("7", 301)+",", 1499)+`1],"list":[`+strings.Repeat("1,", 9999)+`1],"nested":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`}`)
 	const doubled = `let a = [1,1]; let b = [a,a,a,a,a,a,a,a]; let c = [b,b,b,b,b,b,b,b]; let d = [c,c,c,c,c,c,c,c]; let e = [d,d,d,d,d,d,d,d]; let f = [e,e,e,e,e,e,e,e]; let g = [f,f,f,f,f,f,f,f]; let h = [g,g,g,g,g,g,g,g]; let i = [h,h,h,h,h,h,h,h]; `
 	for _, code := range []string{
 		`replace(query, '{name}', state.name)`, `replace(query, "", state.name)`, `repeat(query, 1000000)`, `repeat("x", 9223372036854775807)`, `join(map(1..1000, query), "")`, `join(map(1..1000, "x"), query)`,
@@ -134,6 +134,7 @@ func TestProgram_BoundsBytesAndSteps(t *testing.T) {
 		`flatten(reduce(1..20000, [#acc], 1))`, `max(reduce(1..20000, [#acc], 1))`, `toJSON(map(1..1000, state.nested))`, `toJSON(state.nested)`, `sort(map(1..100000, query[0:# + 1000000]))`, `sortBy(1..100000, query[0:# + 1000000])`,
 		doubled + `i`, doubled + `string(i)`, doubled + `toJSON(i)`, doubled + `flatten(i)`, doubled + `i == [h,h,h,h,h,h,h,h]`, doubled + `max(i)`, doubled + `mean(i)`, doubled + `median(i)`, doubled + `[i] in [[i]]`,
 		`fromJSON("[" + repeat("[],", 1000000) + "1]")`, `fromJSON("[" + repeat("{},", 1000000) + "1]")`, `map(1..1000, fromJSON(toJSON(state.list)))`, `reduce(1..64, #acc * #acc, 7)`, `map(1..1000000, "a" matches "(.{1000}){1}")`,
+		`query matches '(a.{0,400}b|c.{0,400}d){1,2}e'`, `count(state.big, count(state.big, # < state.big[0]) > 1)`, `len(uniq(map(1..1000000, state.big[# % 1499])))`, `sort(map(1..100000, state.big[# % 1499]))`,
 		`map(1..300000, "\u0001\u0001\u0001\u0001\u0001\u0001\u0001\u0001\u0001\u0001\u0001\u0001\u0001\u0001\u0001\u0001")`, `count(1..1000000, groupBy([query], #) == nil)`, `map(state.list, date(query))`, `map(1..100000, state.list[0:5000] == state.list[1:5001])`,
 	} {
 		if bytes, err := grown(code, env); err == nil || bytes > mostAllocated {

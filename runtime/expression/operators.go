@@ -75,6 +75,14 @@ func integer(v any) (*big.Int, bool) {
 	return nil, false
 }
 
+// digits returns the steps that it takes to read a number, 0 for what is read already.
+func digits(v any) int {
+	if n, ok := v.(json.Number); ok {
+		return len(n)
+	}
+	return 0
+}
+
 // maxDigits limits the numbers that are computed with.
 const maxDigits = 1 << 10
 
@@ -162,7 +170,7 @@ func exact(v any) *big.Float {
 
 // compare orders numbers, texts and times. A comparison with NaN is false.
 func (r *evaluation) compare(n ast.Node, a, b any) int {
-	r.spend(1)
+	r.spend(1 + digits(a) + digits(b))
 	if x, ok := a.(int); ok {
 		if y, ok := b.(int); ok {
 			switch {
@@ -201,7 +209,7 @@ func (r *evaluation) compare(n ast.Node, a, b any) int {
 
 // equal compares values in depth.
 func (r *evaluation) equal(a, b any, depth int) bool {
-	r.spend(1)
+	r.spend(1 + digits(a) + digits(b))
 	switch x := a.(type) {
 	case string:
 		y, ok := b.(string)
@@ -320,7 +328,7 @@ func (r *evaluation) search(n *ast.BinaryNode, a, b any) bool {
 	}
 	size := Instructions(parsed)
 	r.grow(size * ofMember)
-	r.spend(len(text)/1024*size + size)
+	r.spend(len(text)/8*size + size) // the automaton looks at each byte with each of its states
 	return regexp.MustCompile(part).MatchString(text)
 }
 
