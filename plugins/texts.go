@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -43,16 +44,33 @@ func appendTexts(all []string, v reflect.Value) []string {
 	return all
 }
 
-// appendText adds a text, and what it says as JSON if it escapes something: some providers get it decoded.
+// appendText adds a text, and what it says without the escapes of JSON: some providers get it decoded, from JSON inside JSON too.
 func appendText(all []string, text string) []string {
-	if text == "" {
-		return all
-	}
-	all = append(all, text)
-	if strings.Contains(text, `\`) && json.Valid([]byte(text)) {
-		all = append(all, textsIn([]byte(text))...)
+	for range 4 {
+		if text == "" {
+			return all
+		}
+		all = append(all, text)
+		plain := unescape(text)
+		if plain == text {
+			return all
+		}
+		text = plain
 	}
 	return all
+}
+
+var escape = regexp.MustCompile(`(?:\\u[0-9a-fA-F]{4})+|\\.`)
+
+// unescape decodes the escapes of JSON in a text, which need not be valid JSON.
+func unescape(text string) string {
+	return escape.ReplaceAllStringFunc(text, func(found string) string {
+		var plain string
+		if json.Unmarshal([]byte(`"`+found+`"`), &plain) != nil {
+			return found[1:]
+		}
+		return plain
+	})
 }
 
 // messageTexts returns the texts of a message but its id and its role, which is one of a few words. Images and files have none, except
@@ -60,18 +78,11 @@ func appendText(all []string, text string) []string {
 func messageTexts(m *agui.Message) []string {
 	rest := *m
 	rest.ID, rest.Role, rest.Parts, rest.Metadata = "", "", nil, nil
-	files := make(map[string]string) // texts of sources by their values
-	for _, p := range m.ContentParts() {
-		if p.Source != nil {
-			files[p.Source.Value] = p.Source.Text()
-		}
-	}
 	var parts []string
-	for _, text := range textsIn(m.Parts) {
-		if file, ok := files[text]; ok {
-			text = file
-		}
-		parts = appendText(parts, text)
+	var raws []json.RawMessage
+	_ = json.Unmarshal(m.Parts, &raws) // it was checked when it was read
+	for _, raw := range raws {
+		parts = append(parts, partTexts(raw)...)
 	}
 	all := slices.Concat(parts, textsOf(rest))
 	var metadata map[string]json.RawMessage
@@ -82,6 +93,28 @@ func messageTexts(m *agui.Message) []string {
 		}
 	}
 	return all
+}
+
+// partTexts returns the texts of a part of a message. The bytes of an image or a file have none, except those that are a text.
+func partTexts(raw json.RawMessage) []string {
+	var members, source map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &members) // it was checked when it was read
+	_ = json.Unmarshal(members["source"], &source)
+	var file agui.Source
+	if source != nil && json.Unmarshal(members["source"], &file) == nil {
+		delete(members, "source")
+		delete(source, "value")
+	}
+	var all []string
+	for _, object := range []map[string]json.RawMessage{members, source} {
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			all = append(all, name)
+			for _, text := range textsIn(object[name]) {
+				all = appendText(all, text)
+			}
+		}
+	}
+	return append(appendText(all, file.Text()), file.MediaTypes()...)
 }
 
 // resultTexts returns the texts of the result of a call that a client has made.

@@ -53,6 +53,17 @@ func (s *Source) Text() string {
 	return TextOf(mediaType, data)
 }
 
+// MediaTypes returns the media types that the source names: its member, and that of its data: URL.
+func (s *Source) MediaTypes() (all []string) {
+	if mediaType, _, ok := DataURL(s.Value); ok && mediaType != "" {
+		all = append(all, mediaType)
+	}
+	if s.MimeType != "" {
+		all = append(all, s.MimeType)
+	}
+	return all
+}
+
 // TextOf returns the text of a file with a media type, "" for a file that is no text.
 func TextOf(mediaType string, data []byte) string {
 	mediaType, _, _ = strings.Cut(strings.ToLower(mediaType), ";")
