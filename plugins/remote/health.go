@@ -26,7 +26,7 @@ func (a *Agent) observe(err error) {
 		if !ok || !slices.Contains(ailments, e.Code) {
 			return
 		}
-		now.Detail = e.Message
+		now.Detail = e.Code // without the remote's words: they can be an answer that a guard withholds
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
