@@ -18,6 +18,14 @@ func TestApprover_IsNamed(t *testing.T) {
 	annOperates := runtime.MustCaller("p", "ann", runtime.RoleOperator)
 	bob := runtime.MustCaller("p", "bob", runtime.RoleOperator)
 	eve := runtime.MustCaller("p", "eve", runtime.RoleAdmin)
+	forAnn := func(c runtime.Caller, least runtime.Role) runtime.Caller {
+		c, err := c.InSteadOf("ann", least)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	viewer := runtime.MustCaller("p", "vic", runtime.RoleViewer)
 	operator := plugins.Approver{By: plugins.ByOperator}
 	other := plugins.Approver{By: plugins.ByOperator, NotRequester: true, NoEdit: true, Expires: time.Hour, Message: "'Pay ' + string(args.cents) + '?'"}
 	pay := func(name string, by plugins.Approver) tool {
@@ -57,7 +65,7 @@ func TestApprover_IsNamed(t *testing.T) {
 		"by-user":     {"Allow pay?", []try{{ann, yes, ""}}},
 		"by-operator": {"Allow operated?", []try{{ann, yes, "operators_only"}, {annOperates, edited, ""}}},
 		"by-others":   {"Pay 5?", []try{{ann, yes, "operators_only"}, {annOperates, yes, "not_requester"}, {bob, edited, "invalid_arguments"}, {bob, yes, ""}}},
-		"by-admin":    {"Allow admins?", []try{{ann, yes, "admins_only"}, {bob, yes, "admins_only"}, {eve, yes, ""}}},
+		"by-admin":    {"Allow admins?", []try{{ann, yes, "admins_only"}, {bob, yes, "admins_only"}, {forAnn(bob, runtime.RoleOperator), yes, "admins_only"}, {forAnn(eve, runtime.RoleOperator), yes, ""}}},
 		"tool-node":   {"Pay for go?", []try{{annOperates, yes, "not_requester"}, {bob, edited, "invalid_arguments"}, {eve, yes, ""}}},
 		"agent-node":  {"Pay for go?", []try{{ann, yes, "operators_only"}, {annOperates, yes, "not_requester"}, {bob, yes, ""}}},
 	} {
@@ -75,6 +83,7 @@ func TestApprover_IsNamed(t *testing.T) {
 			if err != nil || len(asked) != 1 || asked[0].Message != test.message {
 				t.Fatalf("it asks %+v, %v, want %q", asked, err, test.message)
 			}
+			b.wantAnswerable(forAnn(viewer, runtime.RoleViewer), s.RunID, false)
 			for _, try := range test.tries {
 				b.wantAnswerable(try.by, s.RunID, try.code == "" || try.code == "invalid_arguments")
 				_, err := b.Resume(t.Context(), try.by, s.RunID, []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved", Payload: try.payload}})

@@ -19,14 +19,14 @@ func (rt *Runtime) by(c Caller, action string) decide.By {
 // responder identifies the caller in the answers that it gives. Without accounts everybody operates the server.
 func (ct *catalog) responder(c Caller) work.Responder {
 	return work.Responder{
-		User: c.Actor(), Role: c.role.String(), Operates: c.calls() || !ct.accounts,
-		Administers: c.role >= RoleAdmin || !ct.accounts, Alone: !ct.accounts,
+		User: c.Actor(), Role: c.rank().String(), Operates: c.calls() || !ct.accounts,
+		Administers: c.rank() >= RoleAdmin || !ct.accounts, Alone: !ct.accounts,
 	}
 }
 
 // mayAnswer reports whether the caller may answer a question of a user's run.
 func (ct *catalog) mayAnswer(c Caller, in *data.Interrupt, user string) bool {
-	return c.changes(user) && work.MayAnswer(in, user, ct.responder(c)) == nil
+	return c.answers(user) && work.MayAnswer(in, user, ct.responder(c)) == nil
 }
 
 // Audit returns an audit entry for an action of the caller.

@@ -44,6 +44,7 @@ type Caller struct {
 	project, user string
 	role          Role
 	actor         string // the acting user, if it is not the user itself
+	acts          Role   // the actor's role, if it acts in the user's stead
 	origin        Origin
 }
 
@@ -132,7 +133,7 @@ func (c Caller) InSteadOf(user string, least Role) (Caller, error) {
 	if err != nil {
 		return Caller{}, errUser
 	}
-	other.actor, other.origin = c.Actor(), c.origin
+	other.actor, other.acts, other.origin = c.Actor(), c.rank(), c.origin
 	return other, c.check()
 }
 
@@ -162,15 +163,20 @@ func (c Caller) only() string {
 	return c.user
 }
 
-// calls reports whether the caller may run a tool by itself: for itself as an operator, or when it acts for another
-// user.
-func (c Caller) calls() bool {
-	return c.role >= RoleOperator || c.actor != "" && c.actor != c.user // acting for another user requires no less: see InSteadOf
-}
+// rank returns the role of whoever acts. In another user's stead, it finds what that user finds, and decides what its own role may.
+func (c Caller) rank() Role { return max(c.role, c.acts) }
+
+// calls reports whether the caller may run a tool by itself: as an operator, also for another user.
+func (c Caller) calls() bool { return c.rank() >= RoleOperator }
 
 // changes reports whether the caller may change the data of that user.
 func (c Caller) changes(user string) bool {
 	return c.role >= RoleOperator || c.role >= RoleUser && user == c.user
+}
+
+// answers reports whether the caller may answer questions of that user's runs. A viewer may not, also in the user's stead.
+func (c Caller) answers(user string) bool {
+	return c.changes(user) && c.acts != RoleViewer
 }
 
 // deletes reports whether the caller may delete the data of that user.

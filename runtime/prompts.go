@@ -93,7 +93,7 @@ func (ct *catalog) ModelCall(ctx context.Context, c Caller, name, id string) (Mo
 	if err != nil {
 		return ModelCall{}, nil, nil, unavailable(err)
 	}
-	if sent != nil && ct.accounts && c.role < RoleOperator {
+	if sent != nil && ct.accounts && c.rank() < RoleOperator {
 		sent.hide()
 	}
 	answer, err := r.answer(ctx, call.Answer)
