@@ -59,7 +59,15 @@ func TestNobodySeesAndDoesNothing(t *testing.T) {
 		"Nodes":      func() error { _, err := b.Nodes(ctx, nobody, s.RunID); return err },
 		"Messages":   func() error { _, err := b.Messages(ctx, nobody, s.RunID, 0, 10); return err },
 		"Interrupts": func() error { _, err := b.Interrupts(ctx, nobody, s.RunID); return err },
-		"Thread":     func() error { _, err := b.Thread(ctx, nobody, s.ConversationID); return err },
+		"InterruptsOf": func() error {
+			run, err := b.Run(ctx, local, s.RunID)
+			if err != nil {
+				return err
+			}
+			_, err = b.InterruptsOf(ctx, nobody, &run)
+			return err
+		},
+		"Thread": func() error { _, err := b.Thread(ctx, nobody, s.ConversationID); return err },
 		"ThreadAsListed": func() error {
 			_, err := b.ThreadAsListed(ctx, nobody, s.ConversationID)
 			return err

@@ -215,6 +215,9 @@ func (ct *catalog) Interrupts(ctx context.Context, c Caller, name string) ([]agu
 
 // InterruptsOf is Interrupts for a run that was obtained with a Caller.
 func (ct *catalog) InterruptsOf(ctx context.Context, c Caller, run *Run) ([]agui.Interrupt, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
 	g, err := run.grant()
 	if err != nil {
 		return nil, err
