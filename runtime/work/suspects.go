@@ -90,8 +90,8 @@ func (f *lineup) next() []data.RunHead {
 	s, now := &f.en.suspects, time.Now()
 	if s.left = f.count; f.newest.After(s.newest) {
 		s.newest, s.since = f.newest, now
-		f.en.log.Warn("the server of some runs has died within a second of their claims: they are taken over later, one after the other",
-			"runs", f.count, "after", f.en.cfg.Calm.String())
+		f.en.log.Warn("a server has died within a second of its last claims: what it had claimed is taken over later, one after the other",
+			"count", f.count, "after", f.en.cfg.Calm.String())
 	}
 	if f.count == 0 || now.Sub(s.since) < f.en.cfg.Calm || now.Sub(s.tried) < suspicion {
 		return nil
