@@ -51,7 +51,10 @@ func testInstance(t *testing.T, f *fixture) {
 	is := func(id, addr string, end data.End) {
 		t.Helper()
 		in, err := f.Instance(t.Context(), id)
-		equal(t, "Instance", in, err, data.Instance{ID: id, Addr: addr, End: end})
+		if in.SeenAt.IsZero() {
+			t.Errorf("nobody has seen the instance %s", id)
+		}
+		equal(t, "Instance", in, err, data.Instance{ID: id, Addr: addr, End: end, SeenAt: in.SeenAt})
 	}
 	is("instance-1", "127.0.0.1:1", "")
 	if err := errors.Join(f.Fence(t.Context(), "instance-1"), f.Leave(t.Context())); err != nil {
