@@ -44,7 +44,8 @@ func appendTexts(all []string, v reflect.Value) []string {
 	return all
 }
 
-// appendText adds a text, and what it says without the escapes of JSON: some providers get it decoded, from JSON inside JSON too.
+// appendText adds a text, and what it says without the escapes of JSON if it begins as JSON: some providers get it decoded, from JSON inside
+// JSON too.
 func appendText(all []string, text string) []string {
 	for range 4 {
 		if text == "" {
@@ -52,13 +53,15 @@ func appendText(all []string, text string) []string {
 		}
 		all = append(all, text)
 		plain := unescape(text)
-		if plain == text {
+		if plain == text || !likeJSON.MatchString(text) {
 			return all
 		}
 		text = plain
 	}
 	return all
 }
+
+var likeJSON = regexp.MustCompile("^\\s*(?:```(?:json)?\\s*)?[{\\[\"]")
 
 var escape = regexp.MustCompile(`(?:\\u[0-9a-fA-F]{4})+|\\.`)
 
@@ -108,7 +111,9 @@ func partTexts(raw json.RawMessage) []string {
 	var all []string
 	for _, object := range []map[string]json.RawMessage{members, source} {
 		for _, name := range slices.Sorted(maps.Keys(object)) {
-			all = append(all, name)
+			if !slices.Contains(ownNames, name) {
+				all = append(all, name)
+			}
 			for _, text := range textsIn(object[name]) {
 				all = appendText(all, text)
 			}
@@ -116,6 +121,9 @@ func partTexts(raw json.RawMessage) []string {
 	}
 	return append(appendText(all, file.Text()), file.MediaTypes()...)
 }
+
+// ownNames are the names of members of parts and sources, which no client has chosen.
+var ownNames = []string{"type", "id", "text", "source", "metadata", "mimeType", "provider", "image_url"}
 
 // resultTexts returns the texts of the result of a call that a client has made.
 func resultTexts(out *agui.ToolOutput) []string {

@@ -58,6 +58,9 @@ func firstLine(err error) string {
 	return s
 }
 
+// Computes reports whether the node has an expression over the results of nodes.
+func (n *Node) Computes() bool { return n.when != nil || n.input != nil || n.message != nil }
+
 // Scope returns the variables of expressions.
 func Scope(query string, state json.RawMessage, nodes map[string]*data.Node) map[string]any {
 	st, err := expression.Decode(state)

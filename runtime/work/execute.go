@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -143,14 +144,19 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 	}
 }
 
-// scene returns what expressions are evaluated on now. Their evaluation can take a second, and is not done under mu.
-func (l *live) scene(query string) *scene {
-	rows := make(map[string]*data.Node, len(l.nodes.rows))
+// scene returns what expressions of nodes are evaluated on now. Their evaluation can take a second, and is not done under mu. Nodes without
+// expressions read only what they need, which has ended and does not change.
+func (l *live) scene(query string, nodes ...*graph.Node) *scene {
+	s := &scene{query, l.span.state(), l.nodes.rows}
+	if !slices.ContainsFunc(nodes, (*graph.Node).Computes) {
+		return s
+	}
+	s.rows = make(map[string]*data.Node, len(l.nodes.rows))
 	for id, row := range l.nodes.rows {
 		now := *row
-		rows[id] = &now
+		s.rows[id] = &now
 	}
-	return &scene{query, l.span.state(), rows}
+	return s
 }
 
 // ready returns the nodes that can start now and marks them as started. Those that are skipped are written.
@@ -158,10 +164,7 @@ func (l *live) ready(query string) (start []*graph.Node, err error) {
 	for again := true; again; {
 		l.mu.Lock()
 		due, err := l.nodes.due()
-		var now *scene
-		if len(due) > 0 {
-			now = l.scene(query)
-		}
+		now := l.scene(query, due...)
 		l.mu.Unlock()
 		if err != nil {
 			return nil, err

@@ -62,7 +62,7 @@ func (x *execution) begin() error {
 		x.st = last
 		return nil
 	}
-	now := x.l.scene(x.in.Query)
+	now := x.l.scene(x.in.Query, x.n)
 	x.l.mu.Unlock()
 	query, err := x.n.Query(x.in.Query, now.scope, now.rows)
 	x.l.mu.Lock()
@@ -117,7 +117,7 @@ func (x *execution) attempt() nodeResult {
 // message returns the question of the node's approval, "" for the default.
 func (x *execution) message() (string, error) {
 	x.l.mu.Lock()
-	now := x.l.scene(x.in.Query)
+	now := x.l.scene(x.in.Query, x.n)
 	x.l.mu.Unlock()
 	return x.n.Message(now.scope)
 }

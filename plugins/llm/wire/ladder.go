@@ -19,7 +19,7 @@ var ladder = []struct {
 	climb func(s *state, sent *sent) string
 }{
 	{nil, true, func(sent *sent) bool { return slices.ContainsFunc(sent.c.Messages, silent) }, otherContent},
-	{says(`call.?id|tool_(use|calls).*\bid\b|length of 9`), false, func(sent *sent) bool { return sent.some(isCall) }, plainIDs},
+	{says(`call.?id|tool_(use|calls).*\bid\b`), false, func(sent *sent) bool { return sent.some(isCall) }, plainIDs},
 	{says(`alternat|unexpected role|\bturn\b|first message|starts? with`), false, unframed, alternate},
 	{says(`system|only user and assistant`), true, func(sent *sent) bool { return len(sent.c.System) > 0 }, systemAsUser},
 	{thoughts, true, func(sent *sent) bool { return len(carried(sent.earlier())) > 0 }, noEarlierThoughts},
