@@ -16,7 +16,6 @@ type Announced struct {
 	name   string
 	parent *message // the message that the call belongs to
 	tail   string   // an incomplete character at the end of the last write
-	filled bool
 	closed bool
 	held   *strings.Builder // the arguments, if viewers see the call once its Do has a record: see Run.holds
 }
@@ -90,11 +89,7 @@ func (a *Announced) close() error {
 	if a.closed {
 		return a.run.alive()
 	}
-	rest := strings.ToValidUTF8(a.tail, "\uFFFD")
-	if rest == "" && !a.filled {
-		rest = "{}"
-	}
-	if err := a.write(rest); err != nil {
+	if err := a.write(strings.ToValidUTF8(a.tail, "\uFFFD")); err != nil {
 		return err
 	}
 	a.closed = true
@@ -105,7 +100,7 @@ func (a *Announced) write(delta string) error {
 	if delta == "" {
 		return a.run.alive()
 	}
-	if a.filled = true; a.held != nil {
+	if a.held != nil {
 		a.held.WriteString(delta)
 	}
 	return a.run.show(agui.ToolCallArgs{ToolCallID: a.ID, Delta: delta})

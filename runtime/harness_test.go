@@ -250,6 +250,7 @@ func checkLog(t *testing.T, recs []*runtime.Record) {
 	t.Helper()
 	var v agui.Verifier
 	var owed []string
+	calls := make(map[string]string) // arguments
 	for i, r := range recs {
 		if r.ID != int64(i+1) {
 			t.Fatalf("record %d has id %d", i+1, r.ID)
@@ -263,8 +264,15 @@ func checkLog(t *testing.T, recs []*runtime.Record) {
 		if agui.Timed(r.Event) == (r.Event.Common().Timestamp == 0) {
 			t.Fatalf("record %d is %s", r.ID, r.JSON(agui.Stored))
 		}
-		if r.Event.Type() == agui.TypeRunStarted {
+		switch e := r.Event.(type) {
+		case agui.RunStarted:
 			v.Owe(owed...)
+		case agui.ToolCallArgs:
+			calls[e.ToolCallID] += e.Delta
+		case agui.ToolCallEnd:
+			if calls[e.ToolCallID] == "" {
+				t.Errorf("record %d ends the call %s without arguments", r.ID, e.ToolCallID)
+			}
 		}
 		if r.Terminal() {
 			owed = v.Unanswered()

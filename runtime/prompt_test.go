@@ -243,6 +243,7 @@ func TestPrompt_CallsHaveArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wait(s.RunID, runtime.Completed)
+	checkLog(t, b.log("main"))
 	n := 0
 	for _, m := range b.asked("main") {
 		for _, c := range m.ToolCalls {

@@ -233,7 +233,7 @@ func (r *relay) hold(c *call) error {
 	}
 	for _, ev := range []agui.Event{
 		r.opener(agui.Base{}, c, nil),
-		agui.ToolCallArgs{ToolCallID: c.id, Delta: c.args.String()},
+		agui.ToolCallArgs{ToolCallID: c.id, Delta: cmp.Or(c.args.String(), "{}")},
 		agui.ToolCallEnd{ToolCallID: c.id},
 	} {
 		if _, err := r.view.Apply(ev); err != nil {

@@ -1,13 +1,6 @@
 package fold
 
-import (
-	"cmp"
-
-	"github.com/batonrun/baton/runtime/agui"
-)
-
-// none are the arguments of a complete call that got none, because readers of messages parse them.
-const none = "{}"
+import "github.com/batonrun/baton/runtime/agui"
 
 // startCall adds a call to the assistant message that it names. If there is no such message, a new one gets that id, or
 // the call's id if another role has it. A known call only gets a new name.
@@ -20,9 +13,6 @@ func (f *Fold) startCall(e agui.ToolCallStart) {
 	tc := c.call()
 	f.rewrite(c.owner, &tc.Name, e.ToolCallName)
 	f.annotate(c.owner, &tc.Metadata, metadata)
-	if tc.Arguments == none {
-		f.rewrite(c.owner, &tc.Arguments, "")
-	}
 	f.changing(c.owner, c.start)
 	e.Base, e.ParentMessageID = opener(e.Base), c.owner.ID
 	f.opens(e)
@@ -108,7 +98,6 @@ func (f *Fold) endCall(e agui.ToolCallEnd) []string {
 		return nil
 	}
 	f.changing(c.owner, c.end)
-	f.rewrite(c.owner, &c.call().Arguments, cmp.Or(c.call().Arguments, none))
 	f.annotate(c.owner, &c.call().Metadata, e.Metadata)
 	return c.owner.changed()
 }

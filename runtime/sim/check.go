@@ -51,6 +51,7 @@ type spans struct {
 	texts   map[string]bool   // open in the span, like the following ones
 	calls   map[string]string // the run of each started call
 	args    map[string]bool   // calls with open arguments
+	bare    map[string]bool   // those that have none yet
 	steps   map[string]bool
 	subs    map[string]bool
 	reasons map[string]bool
@@ -75,7 +76,7 @@ func (s *spans) add(e *event) {
 			s.bad(RuleTurn, e, "run %s waits", short(s.waits))
 		}
 		s.run = e.run
-		s.texts, s.args, s.steps = map[string]bool{}, map[string]bool{}, map[string]bool{}
+		s.texts, s.args, s.bare, s.steps = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 		s.subs, s.reasons, s.models = map[string]bool{}, map[string]bool{}, map[string]bool{}
 		return
 	}
@@ -150,10 +151,15 @@ func (s *spans) call(e *event) {
 		s.calls[ev.ToolCallID] = e.run
 		s.owed[ev.ToolCallID] = e.run
 		s.open(e, s.args, ev.ToolCallID)
+		s.open(e, s.bare, ev.ToolCallID)
 	case agui.ToolCallArgs:
 		s.within(e, s.args, ev.ToolCallID)
+		delete(s.bare, ev.ToolCallID)
 	case agui.ToolCallEnd:
 		s.shut(e, s.args, ev.ToolCallID)
+		if s.bare[ev.ToolCallID] {
+			s.bad(RuleCall, e, "the call has no arguments")
+		}
 	case agui.ToolCallResult:
 		_, begun := s.calls[ev.ToolCallID]
 		s.results[ev.ToolCallID]++

@@ -76,6 +76,7 @@ func TestChecker_FindsBadLog(t *testing.T) {
 		{"a delta of no text", without(2), RuleSpan},
 		{"a text without an end", without(4), RuleSpan},
 		{"a call without a result", without(8), RuleCall},
+		{"a call without arguments", without(6), RuleCall},
 		{"a result without a call", without(5), RuleSpan},
 		{"two results", with(9, agui.ToolCallResult{Base: base, MessageID: "u", ToolCallID: "c"}), RuleCall},
 		{"an open step", without(9), RuleSpan},

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -78,11 +77,6 @@ func (f *folded) add(id int64, ev agui.Event) {
 		if m := f.calls[e.ToolCallID]; m != nil {
 			i := slices.IndexFunc(m.ToolCalls, func(c agui.ToolCall) bool { return c.ID == e.ToolCallID })
 			m.ToolCalls[i].Arguments += e.Delta
-		}
-	case agui.ToolCallEnd:
-		if m := f.calls[e.ToolCallID]; m != nil {
-			c := &m.ToolCalls[slices.IndexFunc(m.ToolCalls, func(c agui.ToolCall) bool { return c.ID == e.ToolCallID })]
-			c.Arguments = cmp.Or(c.Arguments, "{}")
 		}
 	case agui.ToolCallResult:
 		f.begin(agui.Message{ID: e.MessageID, Role: agui.RoleTool, ToolCallID: e.ToolCallID, Content: e.Content})

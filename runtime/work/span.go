@@ -116,11 +116,27 @@ func (sp *span) stored(ev agui.Event, most int) (agui.Event, []byte, error) {
 	return ev, payload, nil
 }
 
-// stageStored stages an event of the run that has the stored form payload.
+// stageStored stages an event of the run that has the stored form payload. A call that ends without arguments gets {} before its end,
+// because clients and models parse them.
 func (sp *span) stageStored(it *commit.Item, ev agui.Event, payload []byte) error {
 	if err := sp.ver.AddStored(ev, payload); err != nil {
 		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 	}
+	if end, ok := ev.(agui.ToolCallEnd); ok && sp.fold.Arguments(end.ToolCallID) == "" {
+		base := agui.Base{Agent: end.Agent, SubagentRunID: end.SubagentRunID}
+		args, encoded, err := sp.stored(agui.ToolCallArgs{Base: base, ToolCallID: end.ToolCallID, Delta: "{}"}, sp.most)
+		if err != nil {
+			return err
+		}
+		if err := sp.add(it, args, encoded); err != nil {
+			return err
+		}
+	}
+	return sp.add(it, ev, payload)
+}
+
+// add adds a legal event that has the stored form payload to the item.
+func (sp *span) add(it *commit.Item, ev agui.Event, payload []byte) error {
 	changed, err := sp.apply(ev)
 	if err != nil {
 		return &plugins.Error{Code: "illegal_event", Message: err.Error()}

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { client, complete } from "./client.mjs";
+import { client } from "./client.mjs";
 
 export const base = process.env.BATON_URL;
 
@@ -83,14 +83,14 @@ export const agrees = async (agent, name) => {
   const viewer = await connected(name, agent.threadId);
   const plain = ({ metadata, ...message }) => message;
   assert.deepEqual(
-    complete(agent.messages),
-    complete(viewer.messages).map((message) => (agent.own.has(message.id) ? plain(message) : message)),
+    agent.messages,
+    viewer.messages.map((message) => (agent.own.has(message.id) ? plain(message) : message)),
     "messages of a client that joins now",
   );
   assert.deepEqual(agent.state, viewer.state, "state of a client that joins now");
 
   const history = await historyOf(agent);
-  const messages = complete(agent.messages).filter(shown).map(brief);
+  const messages = agent.messages.filter(shown).map(brief);
   const isResult = ({ role }) => role === "tool";
   const byID = (a, b) => (a.id < b.id ? -1 : 1);
   assert.deepEqual(

@@ -11,12 +11,3 @@ export const schemas = require(newest ? "@ag-ui/core/schemas" : "@ag-ui/core");
 // The client's complaints; there should be none.
 export const warnings = [];
 console.warn = (...args) => warnings.push(args.join(" "));
-
-// A call that got no arguments has none for a client that heard its events, and {} in messages.
-export const complete = (messages) =>
-  messages.map(({ toolCalls, ...message }) => ({
-    ...message,
-    ...(toolCalls && {
-      toolCalls: toolCalls.map((call) => ({ ...call, function: { ...call.function, arguments: call.function.arguments || "{}" } })),
-    }),
-  }));

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { client, complete, newest, rxjs, schemas, warnings } from "./client.mjs";
+import { client, newest, rxjs, schemas, warnings } from "./client.mjs";
 
 const all = (events, ...operators) => rxjs.lastValueFrom(rxjs.from(events).pipe(...operators, rxjs.toArray()));
 const unknown = ({ type }) => !(type in client.EventType);
@@ -18,7 +18,7 @@ const folded = async (events) => {
   const agent = new Recorded();
   agent.events = events;
   await agent.runAgent();
-  return { messages: complete(agent.messages), state: agent.state };
+  return { messages: agent.messages, state: agent.state };
 };
 
 // What a client shows that removes messages when the log says so.
