@@ -114,9 +114,9 @@ type Settler interface {
 
 // Closer is implemented by a plugin that has resources to release. Close is called after the last run ended; abandoned
 // workers and tools may still be running. When a server drops the plugin, Close is called once the last run that
-// started with it has ended or waits.
+// started with it has ended or waits. After ctx is done it must return at once, and end by force what has not ended.
 type Closer interface {
-	Close() error
+	Close(ctx context.Context) error
 }
 
 // Checker is implemented by a plugin that takes part in the server's readiness.

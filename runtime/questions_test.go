@@ -88,7 +88,7 @@ func TestQuestions_HaveSchemasThatAreOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer far.Close()
+	defer far.Close(context.Background())
 	asking := func(name string, question func(schema string) agui.Interrupt) agent {
 		return agent{name, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 			_, err := run.Ask(ctx, question(run.Input.Query))

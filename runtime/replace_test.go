@@ -47,11 +47,23 @@ func (v *version) Start(context.Context) error {
 	return v.startErr
 }
 
-func (v *version) Close() error {
+func (v *version) Close(context.Context) error {
 	if v.closed.Swap(true) {
 		return errors.New("closed twice")
 	}
 	return nil
+}
+
+// endless closes when it must.
+type endless struct{ agent }
+
+func (endless) Close(ctx context.Context) error { <-ctx.Done(); return nil }
+
+func TestShutdown_WaitsForPluginsNoLongerThanForRuns(t *testing.T) {
+	b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}}, endless{hello})
+	if err := b.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 func which(says string) tool {

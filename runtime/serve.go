@@ -144,9 +144,11 @@ func (rt *Runtime) Unwell() map[string]string { return rt.Plugins().Unwell() }
 
 // Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases the remaining
 // ones: they continue at the next start, or on another instance. It returns when
-// all emitted events are stored.
+// all emitted events are stored and all plugins are closed. A plugin that has not closed Config.Grace after the drain ends by force.
 func (rt *Runtime) Shutdown(ctx context.Context) error {
 	rt.stop()
+	limit, cancel := context.WithTimeout(ctx, rt.cfg.Drain+rt.cfg.Grace)
+	defer cancel()
 	if !rt.work.Shutdown(ctx) {
 		return nil
 	}
@@ -155,5 +157,5 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 	rt.work.Abandon()
 	rt.changing.Lock()
 	defer rt.changing.Unlock()
-	return rt.work.Close()
+	return rt.work.Close(limit)
 }

@@ -6,6 +6,7 @@ package child
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -183,8 +184,9 @@ func (c *Child) PID() int { return c.cmd.Process.Pid }
 func (c *Child) LastWords() string { return c.words.String() }
 
 // Close ends the program and its descendants and waits for the end. It closes the standard input, sends SIGTERM after
-// the grace period, and SIGKILL after another.
-func (c *Child) Close() error {
+// the grace period, and SIGKILL after another or once ctx is done.
+func (c *Child) Close(ctx context.Context) error {
+	defer context.AfterFunc(ctx, c.Kill)()
 	c.closing.Do(func() {
 		_ = c.Input.Close()
 		if !c.endsWithin(c.grace) {
@@ -197,6 +199,15 @@ func (c *Child) Close() error {
 		_ = c.Output.Close()
 	})
 	return nil
+}
+
+// Kill sends SIGKILL to the program and its process group. It does not wait.
+func (c *Child) Kill() {
+	select {
+	case <-c.done: // its process id can be that of another program
+	default:
+		killGroup(c.cmd)
+	}
 }
 
 func (c *Child) endsWithin(d time.Duration) bool {

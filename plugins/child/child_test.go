@@ -5,6 +5,7 @@ package child_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +32,7 @@ func start(t *testing.T, cfg child.Config) *child.Child {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() })
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
 
@@ -72,7 +73,7 @@ func TestFind_AgreesWithStart(t *testing.T) {
 			t.Errorf("%s in %q starts: %v", w.program, w.dir, err)
 		}
 		if err == nil {
-			_ = c.Close()
+			_ = c.Close(t.Context())
 		}
 	}
 }
@@ -84,7 +85,7 @@ func TestChild_Pipes(t *testing.T) {
 	if err != nil || line != "hello\n" {
 		t.Fatalf("read %q, %v", line, err)
 	}
-	if err := c.Close(); err != nil || c.Err() != nil {
+	if err := c.Close(t.Context()); err != nil || c.Err() != nil {
 		t.Fatalf("Close: %v, Err: %v", err, c.Err())
 	}
 }
@@ -180,9 +181,23 @@ func TestClose_KillsDescendants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = c.Close()
+			_ = c.Close(t.Context())
 			gone(t, pid)
 		})
+	}
+}
+
+// A program that is stopped takes no signal but the last one, which the end of the context sends.
+func TestClose_KillsAtTheEndOfItsContext(t *testing.T) {
+	c := start(t, child.Config{Command: sh("echo; kill -STOP $$"), Grace: time.Hour})
+	if _, err := bufio.NewReader(c.Output).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	_ = c.Close(ctx)
+	if c.Status() != "signal: killed" {
+		t.Errorf("it ended with %s", c.Status())
 	}
 }
 

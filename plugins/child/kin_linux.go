@@ -3,7 +3,9 @@ package child
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -39,6 +41,26 @@ func killMarked(mark string) (found bool) {
 		_ = p.Release()
 	}
 	return found
+}
+
+// Used returns the processor time that the program's process group has used, in ticks. It is for comparisons: what has ended no longer
+// counts. It reports false where that is not known.
+func (c *Child) Used() (ticks int64, known bool) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // state, parent, group, ...
+		if len(fields) < 13 || fields[2] != strconv.Itoa(c.PID()) {
+			continue
+		}
+		user, _ := strconv.ParseInt(fields[11], 10, 64)
+		system, _ := strconv.ParseInt(fields[12], 10, 64)
+		ticks, known = ticks+user+system, true
+	}
+	return ticks, known
 }
 
 // marked reports whether a living process has the mark.

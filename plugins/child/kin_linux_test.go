@@ -44,7 +44,7 @@ sh -c 'setsid sh -c "cd /; trap \"\" TERM HUP; (while :; do sleep 1000; done) & 
 				put(t, dir+"/done")
 				<-c.Done()
 			}
-			_ = c.Close()
+			_ = c.Close(t.Context())
 			for _, pid := range left {
 				gone(t, pid)
 			}

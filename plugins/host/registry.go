@@ -381,18 +381,19 @@ func (e *entry) start(ctx context.Context) error {
 }
 
 // Close closes the plugins that are Closers in reverse order, except Starters that were not started and plugins still
-// used by another registry. It returns the joined errors. It must be called once, after the last run ended.
-func (r *Registry) Close() error {
+// used by another registry, which end by force once ctx is done. It returns the joined errors. It must be called once, after the last run
+// ended.
+func (r *Registry) Close(ctx context.Context) error {
 	var errs []error
 	for i, e := range slices.Backward(r.list) {
-		if err := e.close(i < r.started); err != nil {
+		if err := e.close(ctx, i < r.started); err != nil {
 			errs = append(errs, fmt.Errorf("close plugin %q: %w", e.Info().Name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (e *entry) close(started bool) error {
+func (e *entry) close(ctx context.Context, started bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if started {
@@ -402,7 +403,7 @@ func (e *entry) close(started bool) error {
 	if _, starts := e.Plugin.(plugins.Starter); !closes || e.users > 0 || starts && !started {
 		return nil
 	}
-	return c.Close()
+	return c.Close(ctx)
 }
 
 // Check calls the plugins that are Checkers in turn and returns the joined errors.

@@ -69,7 +69,7 @@ func TestRegistry_FindsAndSorts(t *testing.T) {
 func TestRegistry_ZeroValueWorks(t *testing.T) {
 	var r host.Registry
 	_, found := r.Tool("x")
-	if err := errors.Join(r.Validate(), r.Start(t.Context()), r.Check(t.Context()), r.Close()); err != nil || found {
+	if err := errors.Join(r.Validate(), r.Start(t.Context()), r.Check(t.Context()), r.Close(t.Context())); err != nil || found {
 		t.Error(err, found)
 	}
 	if got := len(r.Agents()) + len(r.Tools()) + len(r.Workflows()); got != 0 {
@@ -170,7 +170,7 @@ func (l lived) note(what string) error {
 }
 
 func (l lived) Start(context.Context) error { return l.note("start") }
-func (l lived) Close() error                { return l.note("close") }
+func (l lived) Close(context.Context) error { return l.note("close") }
 func (l lived) Check(context.Context) error { return l.note("check") }
 
 func TestRegistry_StartsAndCloses(t *testing.T) {
@@ -194,7 +194,7 @@ func TestRegistry_StartsAndCloses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := errors.Join(r.Start(t.Context()), r.Check(t.Context()), r.Close())
+		err := errors.Join(r.Start(t.Context()), r.Check(t.Context()), r.Close(t.Context()))
 		if got := strings.Join(log, ", "); got != tt.want {
 			t.Errorf("%q fails: got  %s\nwant %s", tt.fail, got, tt.want)
 		}
@@ -279,7 +279,7 @@ func TestRegistry_SharedPluginsStartOnce(t *testing.T) {
 	}
 	second := registry(stays, comes)
 	second.Share(first)
-	err := errors.Join(broken.Close(), second.Start(t.Context()), first.Close(), second.Close())
+	err := errors.Join(broken.Close(t.Context()), second.Start(t.Context()), first.Close(t.Context()), second.Close(t.Context()))
 	want := "start goes, start stays, start closer, start broken, close closer, start comes, close goes, close comes, close stays"
 	if got := strings.Join(log, ", "); got != want || err != nil {
 		t.Errorf("got  %s\nwant %s\nerror %v", got, want, err)

@@ -57,7 +57,7 @@ func TestClose_EndsProgram(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if err := s.Close(); err != nil {
+	if err := s.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
 	if err := syscall.Kill(pids[0], 0); !errors.Is(err, syscall.ESRCH) {

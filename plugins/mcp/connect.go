@@ -233,6 +233,7 @@ func (s *Server) transport(ctx context.Context, conn *connection) (sdk.Transport
 		return nil, err
 	}
 	conn.child = c
+	s.child.Store(c)
 	l := &lines{child: c, tap: conn.tap, in: bufio.NewReaderSize(c.Output, 64<<10)}
 	return connector(func(context.Context) (sdk.Connection, error) { return l, nil }), nil
 }
@@ -291,7 +292,7 @@ func (c *connection) close() {
 		_ = c.session.Close()
 	}
 	if c.child != nil {
-		_ = c.child.Close()
+		_ = c.child.Close(context.Background())
 	}
 }
 

@@ -27,7 +27,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer tools.Close()
+	defer tools.Close(context.Background())
 	<-tools.Settled()
 	for _, tool := range tools.Tools() {
 		out, err := tool.Call(context.Background(), &plugins.Call{ID: "1", Args: json.RawMessage(`{"text":"hi"}`)})

@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -70,7 +71,7 @@ func TestErrors_HideSecrets(t *testing.T) {
 	}
 	<-s.Settled()
 	failed := s.Check(t.Context())
-	if err := s.Close(); err != nil {
+	if err := s.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if failed == nil || strings.Contains(failed.Error(), "secret") || log.Len() == 0 || strings.Contains(log.String(), "secret") {
@@ -127,7 +128,7 @@ func TestList_IsLimited(t *testing.T) {
 		}
 		<-s.Settled()
 		failed := s.Check(t.Context())
-		if err := s.Close(); err != nil {
+		if err := s.Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if failed == nil || !strings.Contains(failed.Error(), "more than") || len(s.Tools()) != 0 || log.Len() > 10_000 {

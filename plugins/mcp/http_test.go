@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -282,7 +283,7 @@ func TestCall_ErrorIsTold(t *testing.T) {
 			if calls.Load() != 1 || sessions.Load() != 1 {
 				t.Errorf("%d calls, %d sessions", calls.Load(), sessions.Load())
 			}
-			if err := s.Close(); err != nil {
+			if err := s.Close(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			if strings.HasPrefix(c.want, "answered") && !strings.Contains(log.String(), c.want) {

@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,7 +112,7 @@ func TestProgram_OddLines(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", name, out, err)
 		}
 	}
-	if err := server.Close(); err != nil {
+	if err := server.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(log.String(), "unavailable") || log.Len() > 10_000 || !strings.Contains(log.String(), "Server is running") {

@@ -72,6 +72,7 @@ type Server struct {
 
 	tools atomic.Pointer[[]plugins.Tool]
 	tasks tasks
+	child atomic.Pointer[child.Child] // the latest program; nil for an endpoint
 
 	cancel  context.CancelFunc // ends the goroutine of Start
 	settled chan struct{}      // closed after its first attempt to connect
@@ -166,12 +167,17 @@ func (s *Server) Start(ctx context.Context) error {
 // Settled returns a channel that is closed once the tools are known or the first attempt to connect has failed.
 func (s *Server) Settled() <-chan struct{} { return s.settled }
 
-// Close ends the connection, the program and its descendants.
-func (s *Server) Close() error {
+// Close ends the connection, the program and its descendants. It kills the program once ctx is done.
+func (s *Server) Close(ctx context.Context) error {
 	if s.cancel == nil {
 		return nil
 	}
 	s.cancel()
+	defer context.AfterFunc(ctx, func() {
+		if c := s.child.Load(); c != nil {
+			c.Kill()
+		}
+	})()
 	<-s.done
 	s.http.CloseIdleConnections()
 	return nil

@@ -109,7 +109,7 @@ func started(t *testing.T, cfg mcp.Config) *mcp.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := s.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -352,7 +352,7 @@ func TestStart_SilentServer(t *testing.T) {
 			t.Error("it has settled")
 		default:
 		}
-		if err := s.Close(); err != nil {
+		if err := s.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 		<-s.Settled()

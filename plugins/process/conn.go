@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -50,14 +51,15 @@ type conn struct {
 	over     time.Time // time when err was set
 	lost     int       // users at that time
 
-	strays int // invalid lines so far; used by read alone
+	strays int         // invalid lines so far; used by read alone
+	heard  atomic.Bool // there was a line since the last look of watch
 
 	broken  chan struct{}  // closed when err is set
 	running sync.WaitGroup // its goroutines, and those that close it
 }
 
-// dial starts a program and its connection.
-func dial(cfg *Config) (*conn, error) {
+// dial starts a program and its connection. The program is killed once force is closed.
+func dial(cfg *Config, force <-chan struct{}) (*conn, error) {
 	ch, err := child.Start(cfg.child())
 	if err != nil {
 		return nil, err
@@ -69,13 +71,18 @@ func dial(cfg *Config) (*conn, error) {
 	c.more = sync.NewCond(&c.mu)
 	c.running.Go(c.write) // ends when err is set, which closes its output
 	c.running.Go(c.read)  // ends with the program's output
-	c.running.Go(c.logEnd)
+	c.running.Go(func() { c.logEnd(force) })
 	return c, nil
 }
 
-// logEnd logs how the program has ended.
-func (c *conn) logEnd() {
-	<-c.child.Done()
+// logEnd logs how the program has ended. It kills the program once force is closed.
+func (c *conn) logEnd(force <-chan struct{}) {
+	select {
+	case <-c.child.Done():
+	case <-force:
+		c.child.Kill()
+		<-c.child.Done()
+	}
 	<-c.broken // by the end of its output, if nothing else
 	c.mu.Lock()
 	runs, err := len(c.sessions), c.err
@@ -100,7 +107,7 @@ func (c *conn) fail(err error) {
 	for _, s := range c.sessions {
 		s.put(message{died: true}, 0)
 	}
-	c.running.Go(func() { _ = c.child.Close() })
+	c.running.Go(func() { _ = c.child.Close(context.Background()) })
 }
 
 // errCrashed is the error of a request whose program ended.
@@ -122,6 +129,35 @@ func (c *conn) interrupted() *plugins.Interrupted {
 func (c *conn) close() {
 	c.fail(errClosed)
 	c.running.Wait()
+}
+
+// errHung is the reason of a program that says no more that it lives.
+var errHung = errors.New("the program hangs: it is silent and uses no processor time")
+
+// silences is the number of times in a row that a program must be found silent to count as hanging.
+const silences = 5
+
+// watch ends the connection when the program, which promised a line in each period, hangs. A program that uses processor time does not:
+// a computation can keep its other threads from saying so. It counts looks instead of time, so that nobody hangs because the whole
+// machine stood still.
+func (c *conn) watch(period time.Duration) {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for silent, used := 0, int64(0); silent < silences; {
+		select {
+		case <-c.broken:
+			return
+		case <-tick.C:
+		}
+		was, known := used, false
+		if used, known = c.child.Used(); c.heard.Swap(false) || !known || used != was {
+			silent = 0
+		} else {
+			silent++
+		}
+	}
+	c.fail(errHung)
+	c.child.Kill()
 }
 
 // errClosed is the reason of a connection that we closed.
@@ -187,6 +223,7 @@ func (c *conn) read() {
 	in := bufio.NewReaderSize(c.child.Output, 64<<10)
 	for {
 		line, long, err := readLine(in)
+		c.heard.Store(true)
 		if long != nil {
 			c.mistake(long.message(), line, fmt.Sprintf("a message may have %d bytes", maxLine))
 		} else if err == nil || len(line) > 0 {

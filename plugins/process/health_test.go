@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ func TestHealth_FollowsProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = a.Close() })
+	t.Cleanup(func() { _ = a.Close(context.Background()) })
 	if got := a.Health(); got != nil {
 		t.Errorf("before it was started: %+v", got)
 	}
@@ -57,7 +58,7 @@ func TestHealth_FailedStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = b.Close() })
+	t.Cleanup(func() { _ = b.Close(context.Background()) })
 	if err := b.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,7 @@ type Config struct {
 	Env     map[string]string // its environment in addition to PATH, HOME and LANG; nothing else is inherited
 
 	Start time.Duration // maximum time from its start to its response to initialize; default 30s
+	Alive time.Duration // how often a program that can do so says that it lives; one that is silent for five times as long hangs; default 3s
 	Stop  time.Duration // maximum time to end a cancelled run, and to end after its input is closed; default 5s
 	Log   *slog.Logger  // receives its standard error; default slog.Default
 }
@@ -94,9 +95,9 @@ func (a *Agent) Settled() <-chan struct{} { return a.program.settled }
 // Health returns whether the program runs.
 func (a *Agent) Health() *plugins.Health { return a.program.health() }
 
-// Close ends the program and waits for its end.
-func (a *Agent) Close() error {
-	a.program.close()
+// Close ends the program and waits for its end. It kills the program once ctx is done.
+func (a *Agent) Close(ctx context.Context) error {
+	a.program.close(ctx)
 	return nil
 }
 

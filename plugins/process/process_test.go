@@ -38,7 +38,7 @@ func started(t *testing.T, command []string) *process.Agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = a.Close() })
+	t.Cleanup(func() { _ = a.Close(context.Background()) })
 	return settled(t, a)
 }
 
@@ -174,7 +174,7 @@ func TestAgent_KeepsItsPipes(t *testing.T) {
 				t.Fatal(err)
 			}
 			res := plugintest.Run(t, settled(t, a), plugintest.Config{Input: steps([]any{"loose"}, []any{"do", "next", []any{}, 1})})
-			_ = a.Close()
+			_ = a.Close(t.Context())
 			if res.Err != nil || res.Text() != "read '' did 1" {
 				t.Errorf("%q, %v", res.Text(), res.Err)
 			}
@@ -254,7 +254,7 @@ func TestAgent_Renew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Close()
+	defer a.Close(t.Context())
 	first := plugintest.Run(t, settled(t, a), plugintest.Config{}).Text()
 	write("exit 3")
 	if err := a.Renew(); err == nil || !strings.Contains(err.Error(), "exit status 3") {
@@ -316,6 +316,45 @@ func TestAgent_GetsAProcessOfItsOwn(t *testing.T) {
 	neighbour.Wait()
 }
 
+// A program that is stopped is replaced, and one that blocks or computes is not.
+func TestAgent_Hangs(t *testing.T) {
+	for name, command := range languages(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, err := process.NewAgent(process.Config{Info: plugins.Info{Name: "scorer"}, Command: command, Alive: 200 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = a.Close(context.Background()) })
+			if res := plugintest.Run(t, settled(t, a), plugintest.Config{Input: steps([]any{"block", 1.5}, []any{"say", "done"})}); res.Err != nil {
+				t.Errorf("one that blocks: %v", res.Err)
+			}
+			res := plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"stop"})})
+			if why, ok := errors.AsType[*plugins.Interrupted](res.Err); !ok || !why.Counts || !strings.Contains(why.Reason, "hangs") {
+				t.Errorf("one that is stopped: %v", res.Err)
+			}
+			if res := plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"say", "again"})}); res.Err != nil {
+				t.Errorf("the next one: %v", res.Err)
+			}
+		})
+	}
+}
+
+// A program that has not promised to say that it lives is not asked.
+func TestAgent_SilentWithoutPromise(t *testing.T) {
+	t.Parallel()
+	a, err := process.NewAgent(process.Config{
+		Info: plugins.Info{Name: "sh"}, Command: []string{"/bin/sh", "-c", hello + `read b; sleep 0.3; echo '{"id":2,"result":"well"}'; cat >/dev/null`}, Alive: time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close(t.Context())
+	if res := plugintest.Run(t, settled(t, a), plugintest.Config{}); res.Text() != "well" {
+		t.Errorf("%q, %v", res.Text(), res.Err)
+	}
+}
+
 func TestAgent_CancelReturnsAtOnce(t *testing.T) {
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) {
@@ -357,7 +396,7 @@ func TestAgent_HangIsLogged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Close()
+	defer a.Close(t.Context())
 	settled(t, a)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	host := &watcher{saw: func(text string) {

@@ -28,6 +28,7 @@ const (
 // hello is a program's response to initialize.
 type hello struct {
 	Protocol int        `json:"protocol"`
+	Alive    bool       `json:"alive"` // it writes a line in each period that initialize names, whatever it does
 	Agent    *agentInfo `json:"agent"`
 	Tools    []toolInfo `json:"tools"`
 }
@@ -87,6 +88,7 @@ type program struct {
 
 	settled chan struct{}  // closed after the first start, which begin makes
 	stop    chan struct{}  // closed by close
+	force   chan struct{}  // closed when close waits no longer
 	working sync.WaitGroup // starts, and waits for retired connections
 	alone   chan struct{}  // has a place for each run with a process of its own
 
@@ -108,13 +110,14 @@ func newProgram(cfg Config, fits func(*hello) error) (*program, error) {
 	if len(cfg.Command) == 0 || cfg.Command[0] == "" {
 		return nil, errors.New("the command is empty")
 	}
-	if cfg.Start < 0 || cfg.Stop < 0 {
+	if cfg.Start < 0 || cfg.Stop < 0 || cfg.Alive < 0 {
 		return nil, errors.New("a time is negative")
 	}
 	cfg.Start = cmp.Or(cfg.Start, 30*time.Second)
 	cfg.Stop = cmp.Or(cfg.Stop, 5*time.Second)
+	cfg.Alive = cmp.Or(cfg.Alive, 3*time.Second)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	return &program{cfg: cfg, fits: fits, settled: make(chan struct{}), stop: make(chan struct{}), alone: make(chan struct{}, aloneAtOnce)}, nil
+	return &program{cfg: cfg, fits: fits, settled: make(chan struct{}), stop: make(chan struct{}), force: make(chan struct{}), alone: make(chan struct{}, aloneAtOnce)}, nil
 }
 
 // begin starts the program beside the server's start. Its failure is the program's health; the next use tries again.
@@ -308,7 +311,7 @@ func longer(pause time.Duration) time.Duration { return min(max(2*pause, firstPa
 
 // start starts and initializes the program.
 func (p *program) start() (*conn, error) {
-	c, err := dial(&p.cfg)
+	c, err := dial(&p.cfg, p.force)
 	if err != nil {
 		return nil, fmt.Errorf("start the program: %w", err)
 	}
@@ -337,7 +340,8 @@ func (p *program) greet(c *conn) error {
 	raw, err := c.ask(ctx, "initialize", struct {
 		Protocol int    `json:"protocol"`
 		Name     string `json:"name"`
-	}{Protocol, p.cfg.Info.Name})
+		Alive    int64  `json:"alive"` // milliseconds
+	}{Protocol, p.cfg.Info.Name, p.cfg.Alive.Milliseconds()})
 	if err != nil {
 		return err
 	}
@@ -351,11 +355,14 @@ func (p *program) greet(c *conn) error {
 		return err
 	}
 	p.said.Store(&c.said)
+	if c.said.Alive {
+		c.running.Go(func() { c.watch(p.cfg.Alive) }) // ends with the connection
+	}
 	return nil
 }
 
-// close ends the program and waits for its end.
-func (p *program) close() {
+// close ends the program and waits for its end. It kills all its processes once ctx is done.
+func (p *program) close(ctx context.Context) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
@@ -364,6 +371,7 @@ func (p *program) close() {
 	p.closed = true
 	close(p.stop)
 	p.mu.Unlock()
+	defer context.AfterFunc(ctx, func() { close(p.force) })()
 	p.working.Wait()
 
 	p.mu.Lock()

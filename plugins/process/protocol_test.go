@@ -35,7 +35,7 @@ func shellWithin(t *testing.T, stop time.Duration, script string, log *slog.Logg
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = a.Close() })
+	t.Cleanup(func() { _ = a.Close(context.Background()) })
 	return a
 }
 
@@ -75,7 +75,7 @@ func TestStart_Errors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Close()
+	defer a.Close(t.Context())
 	if h := settled(t, a).Health(); h == nil || h.OK || !strings.Contains(h.Detail, "has not answered within 1ms") {
 		t.Errorf("its health does not show that it cannot be started: %+v", h)
 	}
@@ -102,7 +102,7 @@ func TestClose_EndsStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ctx.Done()
-	if err := a.Close(); err != nil {
+	if err := a.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	<-a.Settled()
@@ -209,7 +209,7 @@ func TestProtocol_InvalidRequestsGetErrors(t *testing.T) {
 			if res := plugintest.Run(t, a, plugintest.Config{}); res.Err != nil {
 				t.Fatal(res.Err)
 			}
-			_ = a.Close()
+			_ = a.Close(t.Context())
 			if got := strings.ReplaceAll(out.String(), `\"`, `"`); !strings.Contains(got, test.want) {
 				t.Errorf("answer: %s", got)
 			}
@@ -261,7 +261,7 @@ func TestProtocol_InvalidRequestGetsItsReason(t *testing.T) {
 	if res := plugintest.Run(t, a, plugintest.Config{}); res.Text() != "well" {
 		t.Errorf("%q, %v", res.Text(), res.Err)
 	}
-	_ = a.Close()
+	_ = a.Close(t.Context())
 	if got := strings.ReplaceAll(out.String(), `\"`, `"`); !strings.Contains(got, `"id":"b1"`) || !strings.Contains(got, "cannot be read: invalid character") {
 		t.Errorf("answer: %s", got)
 	}
@@ -347,7 +347,7 @@ func TestProtocol_AnswerBeforeCancelIsNoHang(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Close()
+	defer a.Close(t.Context())
 	host := &watcher{saw: func(string) { <-gate }}
 	if _, err := plugins.Execute(ctx, a, host, plugins.Input{}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)

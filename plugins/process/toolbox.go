@@ -58,9 +58,9 @@ func (b *Toolbox) Settled() <-chan struct{} { return b.program.settled }
 // Health returns whether the program runs.
 func (b *Toolbox) Health() *plugins.Health { return b.program.health() }
 
-// Close ends the program and waits for its end.
-func (b *Toolbox) Close() error {
-	b.program.close()
+// Close ends the program as [Agent.Close] does.
+func (b *Toolbox) Close(ctx context.Context) error {
+	b.program.close(ctx)
 	return nil
 }
 

@@ -17,7 +17,7 @@ func TestToolbox_HasTools(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer b.Close()
+			defer b.Close(t.Context())
 			if n := len(b.Tools()); n != 0 {
 				t.Errorf("%d tools before it was started", n)
 			}
@@ -52,7 +52,7 @@ func TestToolbox_WithoutToolsFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close()
+	defer b.Close(t.Context())
 	if err := b.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

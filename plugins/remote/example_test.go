@@ -21,7 +21,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer agent.Close()
+	defer agent.Close(context.Background())
 	res, err := plugintest.Execute(context.Background(), agent, plugintest.Config{Input: plugins.Input{Query: "hi"}})
 	fmt.Println(res.Output.Answer, err)
 	// Output: hello world <nil>

@@ -34,6 +34,7 @@ package remote
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -160,7 +161,7 @@ func (a *Agent) Info() plugins.Info {
 }
 
 // Close closes idle connections.
-func (a *Agent) Close() error {
+func (a *Agent) Close(context.Context) error {
 	a.client.CloseIdleConnections()
 	return nil
 }

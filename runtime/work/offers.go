@@ -103,11 +103,11 @@ func (o *offers) Replace(ctx context.Context, reg *host.Registry) error {
 	return nil
 }
 
-// Close closes all plugins, also replaced ones that abandoned workers still use.
-func (o *offers) Close() error {
+// Close closes all plugins, also replaced ones that abandoned workers still use. After ctx is done they end by force.
+func (o *offers) Close(ctx context.Context) error {
 	var errs []error
 	for _, open := range o.open() {
-		errs = append(errs, open.plugins.Close())
+		errs = append(errs, open.plugins.Close(ctx))
 	}
 	o.mu.Lock()
 	clear(o.earlier)
@@ -124,7 +124,7 @@ func (o *offers) open() []*offer {
 
 // shut closes the plugins that only this offer needs.
 func (o *offers) shut(old *offer) {
-	if err := old.plugins.Close(); err != nil {
+	if err := old.plugins.Close(context.Background()); err != nil {
 		o.log.Error("plugins could not be closed", "error", err)
 	}
 }

@@ -25,7 +25,7 @@ func (closing) Run(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 
 func (closing) Start(context.Context) error { return nil }
 
-func (c closing) Close() error { *c.n++; return nil }
+func (c closing) Close(context.Context) error { *c.n++; return nil }
 
 func TestOffers_CloseOnceUnheld(t *testing.T) {
 	closed, replaced := 0, 0
@@ -59,7 +59,7 @@ func TestOffers_CloseOnceUnheld(t *testing.T) {
 	if o.releaseOffer(again); closed != 1 {
 		t.Errorf("its plugin was closed %d times, want once", closed)
 	}
-	if err := o.Close(); err != nil || closed != 1 {
+	if err := o.Close(t.Context()); err != nil || closed != 1 {
 		t.Errorf("closed %d times in the end, %v", closed, err)
 	}
 }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -91,6 +92,11 @@ def tell(run, step, results):
         raise ValueError(rest[0])
     elif what == "exit":
         os._exit(rest[0])
+    elif what == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif what == "block":
+        time.sleep(rest[0])
+        sum(range(int(rest[0] * 60_000_000)))  # for about as long, and lets no other thread in
     elif what == "hang":
         run.text("hanging ")
         time.sleep(1000)

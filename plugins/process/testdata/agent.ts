@@ -97,6 +97,12 @@ async function tell(run: Run, [what, ...rest]: any[], results: string[]): Promis
       throw new Error(rest[0]);
     case "exit":
       process.exit(rest[0]);
+    case "stop":
+      process.kill(process.pid, "SIGSTOP");
+      return;
+    case "block":
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, rest[0] * 1000);
+      return;
     case "hang":
       run.text("hanging ");
       return sleep(1_000_000) as Promise<void>;

@@ -24,6 +24,7 @@ import { closeSync, constants, createReadStream, openSync, writeSync } from "nod
 import { Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { Console } from "node:console";
+import { Worker } from "node:worker_threads";
 
 /** Any JSON value. */
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
@@ -116,19 +117,26 @@ export function serve(
   agent: ((run: Run) => Output | Promise<Output>) | null,
   options: { description?: string; tools?: Tool[] } = {},
 ): void {
-  const { input, write } = pipes();
+  const { input, write, beat } = pipes();
   globalThis.console = new Console(process.stderr);
-  const connection = new Connection(agent, options.description ?? "", options.tools ?? [], write);
+  const connection = new Connection(agent, options.description ?? "", options.tools ?? [], write, beat);
   createInterface({ input, crlfDelay: Infinity })
     .on("line", line => line.trim() && connection.take(JSON.parse(line)))
     .on("close", () => process.exit(0));
+}
+
+interface Pipes {
+  input: NodeJS.ReadableStream;
+  write: (line: string) => void;
+  /** Writes a line in each period, in milliseconds. */
+  beat?: (line: string, period: number) => void;
 }
 
 /**
  * Returns the pipes to Baton, and puts others in their places: nothing that the program or its children read or print is a message.
  * Where the system does not open its own files once more, only what JavaScript prints is redirected.
  */
-function pipes(): { input: NodeJS.ReadableStream; write: (line: string) => void } {
+function pipes(): Pipes {
   const own = (fd: number, flags: number) =>
     openSync(process.platform === "linux" ? `/proc/self/fd/${fd}` : `/dev/fd/${fd}`, flags);
   const opened: number[] = [];
@@ -146,13 +154,39 @@ function pipes(): { input: NodeJS.ReadableStream; write: (line: string) => void 
   openSync("/dev/null", constants.O_RDONLY); // the lowest number that is free
   closeSync(1);
   own(2, constants.O_WRONLY | constants.O_APPEND);
+  const writing = new Int32Array(new SharedArrayBuffer(4)); // 1 while a thread writes to output
   return {
     input: stream(input),
     write: line => {
-      for (let rest = Buffer.from(line); rest.length > 0; ) rest = rest.subarray(writeSync(output, rest));
+      while (Atomics.compareExchange(writing, 0, 0, 1) !== 0) Atomics.wait(writing, 0, 1);
+      try {
+        for (let rest = Buffer.from(line); rest.length > 0; ) rest = rest.subarray(writeSync(output, rest));
+      } finally {
+        Atomics.store(writing, 0, 0);
+      }
+    },
+    beat: (line, period) => {
+      // A thread of its own writes also while the agent's code blocks this one.
+      const beats = new Worker(beatEach, { eval: true, workerData: { line, period, output, writing } });
+      beats.on("error", () => {}); // Baton has gone
+      beats.unref();
     },
   };
 }
+
+/** Runs in the thread of beats, which has nothing else of this file. A line that is being written is a beat as well. */
+const beatEach = `
+  const { writeSync } = require("node:fs");
+  const { line, period, output, writing } = require("node:worker_threads").workerData;
+  setInterval(() => {
+    if (Atomics.compareExchange(writing, 0, 0, 1) !== 0) return;
+    try {
+      writeSync(output, line);
+    } finally {
+      Atomics.store(writing, 0, 0);
+      Atomics.notify(writing, 0);
+    }
+  }, period);`;
 
 /** Returns a stream that reads a pipe without one of Node's few threads; other files need one. */
 function stream(fd: number): NodeJS.ReadableStream {
@@ -353,6 +387,7 @@ class Connection {
   readonly #description: string;
   readonly #tools: Map<string, Tool>;
   readonly #write: (line: string) => void;
+  readonly #beat: Pipes["beat"];
   readonly #waiting = new Map<string, (m: Message) => void>();
   readonly #atWork = new Map<number | string, AbortController>();
   #asked = 0;
@@ -362,8 +397,10 @@ class Connection {
     description: string,
     tools: Tool[],
     write: (line: string) => void,
+    beat: Pipes["beat"],
   ) {
     this.#write = write;
+    this.#beat = beat;
     this.#agent = agent;
     this.#description = description;
     this.#tools = new Map(tools.map(t => [t.name, t]));
@@ -377,7 +414,9 @@ class Connection {
     } else if (m.method === "initialize") {
       const tools = [...this.#tools.values()].map(({ call, ...info }) => info);
       const agent = this.#agent && { description: this.#description };
-      this.send({ id: m.id, result: { protocol, tools, ...(agent && { agent }) } });
+      const { alive } = m.params;
+      this.send({ id: m.id, result: { protocol, alive: Boolean(this.#beat && alive), tools, ...(agent && { agent }) } });
+      if (alive) this.#beat?.(line({ method: "alive" }), alive);
     } else if (m.method === "run" && this.#agent) {
       const agent = this.#agent;
       this.#work(m.id!, signal => agent(new Run(this, m.id!, m.params.input, signal)));

@@ -32,6 +32,7 @@ import os
 import queue
 import sys
 import threading
+import time
 import traceback
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
 
@@ -253,7 +254,8 @@ class _Connection:
             elif m["method"] == "cancel":
                 self._cancel(m["params"]["id"])
             elif m["method"] == "initialize":
-                self._answer(m, lambda: self._hello())
+                self._answer(m, self._hello)
+                self._beat(m["params"].get("alive"))
             elif m["method"] == "run" and self._agent is not None:
                 run = Run(self, m["id"], m["params"]["input"])
                 with self._lock:
@@ -266,10 +268,22 @@ class _Connection:
                 self.send({"id": m["id"], "error": {"code": -32601, "message": "no method " + m["method"]}})
 
     def _hello(self):
-        hello = {"protocol": PROTOCOL, "tools": [fn.tool for fn in self._tools.values()]}
+        hello = {"protocol": PROTOCOL, "alive": True, "tools": [fn.tool for fn in self._tools.values()]}
         if self._agent is not None:
             hello["agent"] = {"description": self._description or (self._agent.__doc__ or "").strip()}
         return hello
+
+    def _beat(self, period):
+        """Says in each period that the program lives, whatever its runs do: Baton replaces one that hangs."""
+
+        def beat():
+            with contextlib.suppress(OSError, ValueError):  # Baton has gone
+                while True:
+                    time.sleep(period / 1000)
+                    self.send({"method": "alive"})
+
+        if period:
+            threading.Thread(target=beat, daemon=True).start()
 
     def _start(self, m, fn):
         try:

@@ -99,6 +99,12 @@ export declare function serve(agent: ((run: Run) => Output | Promise<Output>) | 
     description?: string;
     tools?: Tool[];
 }): void;
+interface Pipes {
+    input: NodeJS.ReadableStream;
+    write: (line: string) => void;
+    /** Writes a line in each period, in milliseconds. */
+    beat?: (line: string, period: number) => void;
+}
 /** One run of the agent. Promises of its methods are rejected with a Halt once the run is over. */
 export declare class Run {
     #private;
@@ -157,7 +163,7 @@ export declare class Run {
 /** The pipes to Baton, and the open requests. */
 declare class Connection {
     #private;
-    constructor(agent: ((run: Run) => Output | Promise<Output>) | null, description: string, tools: Tool[], write: (line: string) => void);
+    constructor(agent: ((run: Run) => Output | Promise<Output>) | null, description: string, tools: Tool[], write: (line: string) => void, beat: Pipes["beat"]);
     take(m: Message): void;
     ask(signal: AbortSignal, method: string, params: object): Promise<any>;
     send(m: Message): void;

@@ -24,6 +24,7 @@ import { closeSync, constants, createReadStream, openSync, writeSync } from "nod
 import { Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { Console } from "node:console";
+import { Worker } from "node:worker_threads";
 /** An error whose text clients see; the text of other errors is only logged. */
 export class BatonError extends Error {
     code;
@@ -42,9 +43,9 @@ const window = 256 * 1024; // characters written before waiting for Baton to han
 const halts = ["waiting", "cancelled", "stopping", "ended"];
 /** Serves an agent, tools, or both, until Baton closes standard input. Call it once. */
 export function serve(agent, options = {}) {
-    const { input, write } = pipes();
+    const { input, write, beat } = pipes();
     globalThis.console = new Console(process.stderr);
-    const connection = new Connection(agent, options.description ?? "", options.tools ?? [], write);
+    const connection = new Connection(agent, options.description ?? "", options.tools ?? [], write, beat);
     createInterface({ input, crlfDelay: Infinity })
         .on("line", line => line.trim() && connection.take(JSON.parse(line)))
         .on("close", () => process.exit(0));
@@ -71,14 +72,41 @@ function pipes() {
     openSync("/dev/null", constants.O_RDONLY); // the lowest number that is free
     closeSync(1);
     own(2, constants.O_WRONLY | constants.O_APPEND);
+    const writing = new Int32Array(new SharedArrayBuffer(4)); // 1 while a thread writes to output
     return {
         input: stream(input),
         write: line => {
-            for (let rest = Buffer.from(line); rest.length > 0;)
-                rest = rest.subarray(writeSync(output, rest));
+            while (Atomics.compareExchange(writing, 0, 0, 1) !== 0)
+                Atomics.wait(writing, 0, 1);
+            try {
+                for (let rest = Buffer.from(line); rest.length > 0;)
+                    rest = rest.subarray(writeSync(output, rest));
+            }
+            finally {
+                Atomics.store(writing, 0, 0);
+            }
+        },
+        beat: (line, period) => {
+            // A thread of its own writes also while the agent's code blocks this one.
+            const beats = new Worker(beatEach, { eval: true, workerData: { line, period, output, writing } });
+            beats.on("error", () => { }); // Baton has gone
+            beats.unref();
         },
     };
 }
+/** Runs in the thread of beats, which has nothing else of this file. A line that is being written is a beat as well. */
+const beatEach = `
+  const { writeSync } = require("node:fs");
+  const { line, period, output, writing } = require("node:worker_threads").workerData;
+  setInterval(() => {
+    if (Atomics.compareExchange(writing, 0, 0, 1) !== 0) return;
+    try {
+      writeSync(output, line);
+    } finally {
+      Atomics.store(writing, 0, 0);
+      Atomics.notify(writing, 0);
+    }
+  }, period);`;
 /** Returns a stream that reads a pipe without one of Node's few threads; other files need one. */
 function stream(fd) {
     try {
@@ -258,11 +286,13 @@ class Connection {
     #description;
     #tools;
     #write;
+    #beat;
     #waiting = new Map();
     #atWork = new Map();
     #asked = 0;
-    constructor(agent, description, tools, write) {
+    constructor(agent, description, tools, write, beat) {
         this.#write = write;
+        this.#beat = beat;
         this.#agent = agent;
         this.#description = description;
         this.#tools = new Map(tools.map(t => [t.name, t]));
@@ -277,7 +307,10 @@ class Connection {
         else if (m.method === "initialize") {
             const tools = [...this.#tools.values()].map(({ call, ...info }) => info);
             const agent = this.#agent && { description: this.#description };
-            this.send({ id: m.id, result: { protocol, tools, ...(agent && { agent }) } });
+            const { alive } = m.params;
+            this.send({ id: m.id, result: { protocol, alive: Boolean(this.#beat && alive), tools, ...(agent && { agent }) } });
+            if (alive)
+                this.#beat?.(line({ method: "alive" }), alive);
         }
         else if (m.method === "run" && this.#agent) {
             const agent = this.#agent;
