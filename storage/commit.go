@@ -50,6 +50,9 @@ func (c *committer) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	if err := ctx.Err(); err != nil { // the driver would notice it now and then
 		return err
 	}
+	if err := c.lock.Check(); err != nil {
+		return err
+	}
 	c.prepareDays(ctx)
 	err := c.commit(ctx, n, b)
 	if errors.Is(err, errCommitted) {

@@ -42,7 +42,7 @@ type dialect struct {
 	lazyTerms bool                // a search of whole terms finds one run after the other, in the order of their keys
 
 	open  func(Config, mode) (*sqlx.DB, error)
-	check func(context.Context, querier) error // fails for a database where Baton's tables do not belong
+	check func(context.Context, querier) error // fails for a database that a server cannot use; writes nothing
 	lock  func(Config) (*sqlite.Lock, error)   // locks a file for a server, and refuses a file that must not be opened as it lies there
 	list  func(any) any                        // the parameter of = ANY (?), from a slice
 	// search returns the parameter of terms @@ ?, given the terms with a beginning where they are few.

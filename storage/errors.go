@@ -22,6 +22,12 @@ var ErrSchema = data.ErrSchema
 // ErrLocked means that another server has the SQLite database.
 var ErrLocked = sqlite.ErrLocked
 
+// ErrDamaged means that the pages of the database do not fit together.
+var ErrDamaged = data.ErrDamaged
+
+// Passes reports whether opening a database may succeed later although nobody changes it: see [data.Passes].
+func Passes(err error) bool { return data.Passes(err) }
+
 // explained wraps err with the matching sentinel of model. Errors of the data stay as they are. After a cancellation it
 // returns the context's error.
 func (d *dialect) explained(ctx context.Context, err error) error {

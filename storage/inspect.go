@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/batonrun/baton/storage/sqlite"
 )
 
@@ -41,6 +43,7 @@ type Report struct {
 	Schema   int64  // the version of its schema, 0 for none
 	Wanted   int64  // that of this program
 	Keys     bool   // it has the schema that is wanted, and an API key that is good
+	Unread   bool   // the search of a SQLite file for damage took too long
 
 	Dir       string // of the SQLite file
 	Size, WAL int64  // of the SQLite file and of its WAL, in bytes
@@ -60,7 +63,7 @@ type Snapshot struct {
 }
 
 // Inspect examines a database without changing it, also while a server has it. An error says why a server could not
-// open it; the report then has the results so far. An older schema is no error.
+// use it; the report then has the results so far. An older schema is no error. This process must not have a SQLite file open, except as its server.
 func Inspect(ctx context.Context, cfg Config) (r Report, err error) {
 	cfg = cfg.withDefaults()
 	d, err := dialectOf(cfg.URL)
@@ -68,32 +71,85 @@ func Inspect(ctx context.Context, cfg Config) (r Report, err error) {
 		return r, err
 	}
 	r.Wanted = schemaVersion(d)
-	if d.single {
-		if err := r.file(cfg); err != nil || !r.Exists {
+	if !d.single {
+		if err := checkDatabase(ctx, cfg, d); err != nil {
 			return r, err
 		}
+		reads, err := d.open(cfg, reading)
+		if err != nil {
+			return r, err
+		}
+		defer func() { err = errors.Join(err, reads.Close()) }()
+		err = r.examine(ctx, &pool{DB: reads, d: d})
+		return r, err
 	}
-	reads, err := d.open(cfg, reading)
+	path, err := sqlite.Path(cfg.URL)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, reads.Close()) }()
-	pool := &pool{DB: reads, d: d}
-	if err := errors.Join(r.software(ctx, d, pool), r.activity(ctx, d, pool)); err != nil {
-		return r, err
+	for {
+		if err := r.file(path); err != nil || !r.Exists {
+			return r, err
+		}
+		err := r.examineFile(ctx, path, cfg, d)
+		if _, held, _ := sqlite.Holder(path); err == nil || held == r.Held {
+			return r, err
+		} // else a server has come or gone meanwhile, and with it what was read
+	}
+}
+
+// examineFile is examine for a SQLite file, in whose pages it looks for damage. It reads the file beside a server as SQLite does, otherwise as
+// it lies there.
+func (r *Report) examineFile(ctx context.Context, path string, cfg Config, d *dialect) (err error) {
+	var reads *sqlx.DB
+	var done func() error
+	if r.Held {
+		if reads, err = d.open(cfg, reading); err == nil {
+			done = reads.Close
+		}
+	} else {
+		reads, done, err = sqlite.View(path)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	p := &pool{DB: reads, d: d}
+	if err := d.check(ctx, p); err != nil {
+		return err
+	}
+	if err := r.examine(ctx, p); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, pagesTime)
+	defer cancel()
+	err = sqlite.CheckPages(limited, reads)
+	if limited.Err() != nil && ctx.Err() == nil {
+		r.Unread, err = true, nil
+	}
+	return err
+}
+
+// pagesTime bounds the search for damage, during which the WAL of a server grows.
+const pagesTime = 10 * time.Second
+
+// examine reads what the database says of itself.
+func (r *Report) examine(ctx context.Context, p *pool) error {
+	if err := errors.Join(r.software(ctx, p.d, p), r.activity(ctx, p.d, p)); err != nil {
+		return err
 	}
 	r.Exists = true
-	err = checkSchema(ctx, d, pool)
+	err := checkSchema(ctx, p.d, p)
 	if errors.Is(err, ErrSchema) && !errors.Is(err, errOtherSchema) {
 		err = nil
 	}
-	if v, readErr := one(ctx, pool, scalar[int64], selectVersion); readErr == nil {
+	if v, readErr := one(ctx, p, scalar[int64], selectVersion); readErr == nil {
 		r.Schema = v
 	}
 	if err == nil && r.Schema >= r.Wanted {
-		r.Keys, err = hasKeys(ctx, pool)
+		r.Keys, err = hasKeys(ctx, p)
 	}
-	return r, err
+	return err
 }
 
 // hasKeys looks for an API key that is good.
@@ -118,11 +174,7 @@ func hasKeys(ctx context.Context, q querier) (bool, error) {
 }
 
 // file examines a SQLite file and its companions.
-func (r *Report) file(cfg Config) error {
-	path, err := sqlite.Path(cfg.URL)
-	if err != nil {
-		return err
-	}
+func (r *Report) file(path string) (err error) {
 	if r.Dir, err = filepath.Abs(filepath.Dir(path)); err != nil {
 		return err
 	}
@@ -140,7 +192,7 @@ func (r *Report) file(cfg Config) error {
 	if wal, err := os.Stat(path + "-wal"); err == nil {
 		r.WAL = wal.Size()
 	}
-	return sqlite.CheckWAL(path, cfg.Serve)
+	return errors.Join(sqlite.CheckAccess(path), sqlite.CheckWAL(path, false))
 }
 
 // software reads the database's version, and PostgreSQL's time.

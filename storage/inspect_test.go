@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/storage/storagetest"
@@ -54,6 +55,44 @@ func TestInspectTellsOfASQLiteFile(t *testing.T) {
 	}
 	if _, err := storage.Inspect(t.Context(), storage.Config{URL: "sqlite:/no/such/directory/baton.db"}); err == nil || !strings.Contains(err.Error(), "there is no directory") {
 		t.Errorf("of no directory: %v", err)
+	}
+}
+
+// What a server that was killed has left is read with its WAL, and stays as it is.
+func TestInspect_ReadsTheWALOfNoServer(t *testing.T) {
+	url := newSQLite(t)
+	db, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	dir := t.TempDir()
+	copies := func(suffix string) {
+		t.Helper()
+		text, err := os.ReadFile(strings.TrimPrefix(url, "sqlite:") + suffix)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "baton.db"+suffix), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	copies("")
+	key := data.APIKey{ID: "key", User: "u", Role: "user", Projects: []string{"p"}, CreatedAt: time.Now()}
+	if err := db.PutAPIKey(t.Context(), &key, nil); err != nil {
+		t.Fatal(err)
+	}
+	if r := inspect(t, "sqlite:"+filepath.Join(dir, "baton.db")); r.Keys {
+		t.Error("the file has the key without its WAL")
+	}
+	copies("-wal")
+	for range 2 {
+		if r := inspect(t, "sqlite:"+filepath.Join(dir, "baton.db")); !r.Keys || r.WAL == 0 {
+			t.Errorf("with the WAL: %+v", r)
+		}
+	}
+	if files, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(files) != 2 {
+		t.Errorf("it left %v, %v", files, err)
 	}
 }
 

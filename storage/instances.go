@@ -146,6 +146,9 @@ func (c *committer) Renew(ctx context.Context, n int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.d.single {
+		if err := c.lock.Check(); err != nil {
+			return err
+		}
 		if n != c.at.last {
 			return outOfStep(c.at.last, n)
 		}

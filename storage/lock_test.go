@@ -15,8 +15,48 @@ import (
 	"github.com/batonrun/baton/storage/admin"
 	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlite"
+	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
+
+// A server does not write a file that the next one would not find.
+func TestServer_NoticesThatItsFileIsGone(t *testing.T) {
+	url := newSQLite(t)
+	path := strings.TrimPrefix(url, "sqlite:")
+	db, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Join(t.Context(), "one", ""); err != nil {
+		t.Fatal(err)
+	}
+	n := int64(0)
+	want := func(want error) {
+		t.Helper()
+		if err := db.Renew(t.Context(), n); !errors.Is(err, want) {
+			t.Errorf("Renew: %v, want %v", err, want)
+		}
+		if err := db.Commit(t.Context(), n+1, &data.Batch{}); !errors.Is(err, want) {
+			t.Errorf("Commit: %v, want %v", err, want)
+		} else if err == nil {
+			n++
+		}
+	}
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(nil)
+	move(path, path+".away")
+	want(data.ErrMissing)
+	move(path+".away", path)
+	want(nil)
+	move(sqlitetest.New(t), path)
+	want(data.ErrFenced)
+}
 
 func TestSecondServerIsToldOfTheFirst(t *testing.T) {
 	url := newSQLite(t)

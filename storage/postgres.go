@@ -125,18 +125,6 @@ func (s sessions) Connect(ctx context.Context) (driver.Conn, error) {
 // errPooled is the error of a connection through a pooler that Baton cannot use.
 var errPooled = errors.New("a pooler between Baton and PostgreSQL does not keep its sessions; connect to PostgreSQL itself")
 
-const selectEncoding = `
-SELECT current_setting('server_encoding')`
-
-// checkPostgres fails if the database cannot store every text.
-func checkPostgres(ctx context.Context, q querier) error {
-	encoding, err := one(ctx, q, scalar[string], selectEncoding)
-	if err == nil && encoding != "UTF8" {
-		err = fmt.Errorf("the database has the encoding %s, which does not have every character; create one with createdb --encoding=UTF8 --template=template0", encoding)
-	}
-	return err
-}
-
 const selectSession = `
 SELECT pg_backend_pid() AS pid, current_setting('default_transaction_read_only') = 'on' AS readonly`
 
@@ -189,13 +177,16 @@ func explainPostgres(err error) error {
 		if slices.Contains(guards, pe.Constraint) {
 			return data.ErrConflict
 		}
-	case pqerror.ReadOnlySQLTransaction, pqerror.InsufficientPrivilege, pqerror.LockNotAvailable, pqerror.IdleInTransactionSessionTimeout:
+	case pqerror.ReadOnlySQLTransaction, pqerror.InsufficientPrivilege:
+		return data.ErrDenied
+	case pqerror.LockNotAvailable, pqerror.IdleInTransactionSessionTimeout:
 		return data.ErrUnavailable
 	}
 	switch pe.Code.Class() {
-	case pqerror.ClassConnectionException, pqerror.ClassInvalidAuthorizationSpecification,
-		pqerror.ClassTransactionRollback, pqerror.ClassInsufficientResources,
-		pqerror.ClassOperatorIntervention, pqerror.ClassSystemError, pqerror.ClassInvalidCatalogName:
+	case pqerror.ClassInvalidAuthorizationSpecification, pqerror.ClassInvalidCatalogName:
+		return data.ErrDenied
+	case pqerror.ClassConnectionException, pqerror.ClassTransactionRollback, pqerror.ClassInsufficientResources,
+		pqerror.ClassOperatorIntervention, pqerror.ClassSystemError:
 		return data.ErrUnavailable
 	}
 	if pe.Severity == pqerror.SeverityFatal || pe.Severity == pqerror.SeverityPanic { // it has ended the session, or begun none

@@ -61,6 +61,11 @@ func lockSQLite(cfg Config) (lock *sqlite.Lock, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Serve {
+		if err := sqlite.CheckAccess(path); err != nil {
+			return nil, err
+		}
+	}
 	if cfg.Serve && cfg.Migrate {
 		if err := sqlite.Create(path); err != nil {
 			return nil, err

@@ -196,9 +196,13 @@ func (db *DB) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkDatabase fails if Baton's tables do not belong into a database. It only reads: opening one to write changes a file.
+// checkDatabase fails if a database is not one for Baton's tables, or cannot be written. It writes nothing.
 func checkDatabase(ctx context.Context, cfg Config, d *dialect) error {
-	db, err := d.open(cfg, reading)
+	as := writing
+	if d.single { // opening a file to write changes it
+		as = reading
+	}
+	db, err := d.open(cfg, as)
 	if errors.Is(err, ErrSchema) { // there is no file
 		return nil
 	}

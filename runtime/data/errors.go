@@ -18,6 +18,11 @@ var (
 	ErrUnavailable = errors.New("database unavailable")
 	// ErrDamaged is an ErrUnavailable that does not pass: the database's file is damaged.
 	ErrDamaged = fmt.Errorf("%w: its file is damaged", ErrUnavailable)
+	// ErrDenied is an ErrUnavailable that only an operator ends: the database is read-only, or its user lacks a right. A server that runs
+	// waits for that, as for the end of a failover; a server that starts does not.
+	ErrDenied = fmt.Errorf("%w: access is denied", ErrUnavailable)
+	// ErrMissing is an ErrUnavailable: the database's file is not at its place any more. It passes when the file is put back.
+	ErrMissing = fmt.Errorf("%w: its file is missing", ErrUnavailable)
 	// ErrTooSlow means that a statement timed out; nothing was written.
 	ErrTooSlow = errors.New("statement timed out")
 	// ErrConflict means that another instance changed the data of a decision; nothing was written. Repeating the call
@@ -34,6 +39,16 @@ var (
 	// ErrSchema means that the database does not have this program's schema.
 	ErrSchema = errors.New("the database does not have this program's schema")
 )
+
+// Passes reports whether a start that has failed with err may succeed later although nobody changes the database: it is away, slow or full.
+func Passes(err error) bool {
+	for _, lasting := range []error{ErrDamaged, ErrDenied, ErrSchema} {
+		if errors.Is(err, lasting) {
+			return false
+		}
+	}
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrTooSlow) || errors.Is(err, ErrDiskFull)
+}
 
 // HeldError means that an instance may write the database, which the caller's work does not allow.
 type HeldError struct {

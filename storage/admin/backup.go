@@ -14,14 +14,8 @@ import (
 	"github.com/batonrun/baton/storage/sqlite"
 )
 
-const (
-	copyInto = `
+const copyInto = `
 VACUUM INTO ?`
-
-	// findDamage returns "ok", or a description of the damage.
-	findDamage = `
-PRAGMA quick_check(1)`
-)
 
 // Backup writes a copy of the SQLite database to the new file dest, as of one moment, also while a server
 // writes on. It does not overwrite, and returns when the copy is on the disk. A PostgreSQL database it refuses:
@@ -120,12 +114,8 @@ func copyChecked(ctx context.Context, from, part string) error {
 		return err
 	}
 	defer db.Close()
-	var found string
-	if err := db.GetContext(ctx, &found, findDamage); err != nil {
-		return explained(err)
-	}
-	if found != "ok" {
-		return fmt.Errorf("the file is damaged: %s", found)
+	if err := sqlite.CheckPages(ctx, db); err != nil {
+		return err
 	}
 	return copyDatabase(ctx, db, part)
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // ErrLocked means that another server has the database. The error is a *LockedError.
@@ -53,14 +55,18 @@ func Holder(database string) (addr string, held bool, err error) {
 // A database with two hard links has two names and so two lock files. Therefore the database itself is locked too, if
 // the system has a lock that does not conflict with SQLite's own. It stays open until SQLite has closed it, because
 // closing a file drops all of the process's POSIX locks on it.
-type Lock struct{ f, database *os.File }
+type Lock struct {
+	f, database *os.File
+	path        string      // of the database
+	file        fs.FileInfo // of the database; nil if it did not exist
+}
 
 func lockPath(database string) string { return database + ".lock" }
 
 // Acquire locks the database for a server. It fails with a *LockedError if another server has it.
 func Acquire(database, addr string) (_ *Lock, err error) {
 	path := lockPath(database)
-	l := new(Lock)
+	l := &Lock{path: database}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.unlock())
@@ -89,8 +95,13 @@ func Acquire(database, addr string) (_ *Lock, err error) {
 	if l.database, err = os.OpenFile(database, os.O_RDWR, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if l.database != nil && !lockDatabase(l.database) {
-		return nil, &LockedError{Path: database + ", under another name"}
+	if l.database != nil {
+		if l.file, err = l.database.Stat(); err != nil {
+			return nil, err
+		}
+		if !lockDatabase(l.database) {
+			return nil, &LockedError{Path: database + ", under another name"}
+		}
 	}
 	if err := l.f.Truncate(lockSize); err != nil && !isDiskFull(err) {
 		return nil, err
@@ -112,6 +123,21 @@ func (l *Lock) SetAddr(addr string) error {
 	}
 	if _, err := l.f.WriteAt(fmt.Appendf(nil, "%-*s\n", lockSize-1, addr), 0); err != nil && !isDiskFull(err) {
 		return err
+	}
+	return nil
+}
+
+// Check fails with data.ErrMissing if the database has been removed from its place, and with data.ErrFenced if another file is there: the
+// next server would not see what is written. Check of nil does nothing.
+func (l *Lock) Check() error {
+	if l == nil || l.file == nil {
+		return nil
+	}
+	switch there, err := os.Stat(l.path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s", data.ErrMissing, l.path)
+	case err == nil && !os.SameFile(there, l.file):
+		return fmt.Errorf("%w: another file has replaced %s", data.ErrFenced, l.path)
 	}
 	return nil
 }

@@ -91,8 +91,11 @@ func Explain(err error) error {
 	if !errors.As(err, &se) {
 		return nil
 	}
-	if se.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // the -shm file has no room
+	switch se.Code() {
+	case sqlite3.SQLITE_IOERR_SHMSIZE: // the -shm file has no room
 		return data.ErrDiskFull
+	case sqlite3.SQLITE_READONLY_DBMOVED:
+		return data.ErrMissing
 	}
 	switch se.Code() & 0xff { // the rest is the extended code
 	case sqlite3.SQLITE_FULL:
@@ -100,9 +103,10 @@ func Explain(err error) error {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return data.ErrTooSlow
 	case sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT,
-		sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM,
-		sqlite3.SQLITE_NOMEM:
+		sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM:
 		return data.ErrUnavailable
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+		return data.ErrDenied
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return data.ErrDamaged
 	}

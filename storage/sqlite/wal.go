@@ -121,41 +121,14 @@ func (p *firstPage) owns(firsts []firstPage, size uint32) bool {
 }
 
 // readWAL reads the part of a WAL that SQLite would apply. It returns the database's first pages in it, one for each
-// mark, and the size after the first transaction, 0 if SQLite would apply nothing. Format:
-// https://www.sqlite.org/fileformat2.html#walformat.
+// mark, and the size after the first transaction, 0 if SQLite would apply nothing.
 func readWAL(wal io.Reader) (firsts []firstPage, size uint32, err error) {
-	r := bufio.NewReaderSize(wal, 1<<16)
-	var head [32]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, 0, ignoreShort(err)
-	}
-	sum := walSum{order: binary.LittleEndian}
-	switch binary.BigEndian.Uint32(head[:]) {
-	case 0x377f0682:
-	case 0x377f0683:
-		sum.order = binary.BigEndian
-	default:
-		return nil, 0, nil
-	}
-	page := binary.BigEndian.Uint32(head[8:])
-	if sum.add(head[:24]); !sum.is(head[24:]) || page < 512 || page > 1<<16 || page&(page-1) != 0 {
-		return nil, 0, nil
-	}
-	frame := make([]byte, 24+page)
 	var pending []firstPage // of the transaction being read
-	for {
-		if _, err := io.ReadFull(r, frame); err != nil {
-			return firsts, size, ignoreShort(err)
+	_, err = eachFrame(wal, func(number, committed uint32, page []byte, _ int64) {
+		if number == 1 {
+			pending = append(pending, firstPage(page))
 		}
-		sum.add(frame[:8])
-		sum.add(frame[24:])
-		if !bytes.Equal(frame[8:16], head[16:24]) || !sum.is(frame[16:]) {
-			return firsts, size, nil
-		}
-		if binary.BigEndian.Uint32(frame) == 1 {
-			pending = append(pending, firstPage(frame[24:]))
-		}
-		if committed := binary.BigEndian.Uint32(frame[4:]); committed > 0 { // it is the transaction's last
+		if committed > 0 {
 			for _, page := range pending {
 				if n := len(firsts); n == 0 || firsts[n-1].mark() != page.mark() {
 					firsts = append(firsts, page)
@@ -163,6 +136,42 @@ func readWAL(wal io.Reader) (firsts []firstPage, size uint32, err error) {
 			}
 			size, pending = cmp.Or(size, committed), pending[:0]
 		}
+	})
+	return firsts, size, err
+}
+
+// eachFrame calls do with each frame of a WAL that SQLite could apply: with the number of its page, the size of the database in pages after
+// the transaction whose last frame it is, 0 for another one, the page, and where that is in the WAL. It returns the size of a page, 0 if
+// there is none. Format: https://www.sqlite.org/fileformat2.html#walformat.
+func eachFrame(wal io.Reader, do func(number, committed uint32, page []byte, at int64)) (size int, err error) {
+	r := bufio.NewReaderSize(wal, 1<<16)
+	var head [32]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, ignoreShort(err)
+	}
+	sum := walSum{order: binary.LittleEndian}
+	switch binary.BigEndian.Uint32(head[:]) {
+	case 0x377f0682:
+	case 0x377f0683:
+		sum.order = binary.BigEndian
+	default:
+		return 0, nil
+	}
+	page := binary.BigEndian.Uint32(head[8:])
+	if sum.add(head[:24]); !sum.is(head[24:]) || page < 512 || page > 1<<16 || page&(page-1) != 0 {
+		return 0, nil
+	}
+	frame := make([]byte, 24+page)
+	for at := int64(len(head)); ; at += int64(len(frame)) {
+		if _, err := io.ReadFull(r, frame); err != nil {
+			return int(page), ignoreShort(err)
+		}
+		sum.add(frame[:8])
+		sum.add(frame[24:])
+		if !bytes.Equal(frame[8:16], head[16:24]) || !sum.is(frame[16:]) {
+			return int(page), nil
+		}
+		do(binary.BigEndian.Uint32(frame), binary.BigEndian.Uint32(frame[4:]), frame[24:], at+24)
 	}
 }
 

@@ -183,6 +183,19 @@ func (c *Cluster) Start() error {
 	return c.wait()
 }
 
+// StandBy makes the server a standby, which can only be read, as after a failover to another.
+func (c *Cluster) StandBy() error {
+	if err := c.Kill(); err != nil {
+		return err
+	}
+	signal := filepath.Join(c.dir, "data", "standby.signal")
+	err := os.WriteFile(signal, nil, 0o600)
+	if err == nil && c.as != nil {
+		err = os.Chown(signal, int(c.as.Uid), int(c.as.Gid))
+	}
+	return errors.Join(err, c.Start())
+}
+
 func (c *Cluster) wait() error {
 	db, err := sql.Open("postgres", c.URL("postgres"))
 	if err != nil {

@@ -1,0 +1,4 @@
+package sqlite
+
+// CheckAccess would find files that this process may not write. Opening them does.
+func CheckAccess(string) error { return nil }
