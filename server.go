@@ -52,6 +52,7 @@ type Server struct {
 	adminLn net.Listener          // nil without Config.AdminListen
 
 	started atomic.Bool
+	ready   atomic.Value   // a func(context.Context) error: why the server cannot serve now
 	once    sync.Once      // guards Shutdown
 	tidying sync.WaitGroup // counts the janitor and the admin server
 	untidy  context.CancelFunc
@@ -95,9 +96,10 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Start opens the database, listens, resumes the runs that an earlier server left, and serves. While another server uses the
-// database, Start fails with storage.ErrLocked on SQLite. On PostgreSQL both then serve it: see docs/cluster.md. Ctx limits Start alone. Call Run, Shutdown or Close at the end; after an error nothing is open. A Server
-// starts once.
+// Start listens, opens the database, resumes the runs that an earlier server left, and serves. It waits for a database that is away, slow or
+// out of space if it listens: GET /healthz and /readyz answer meanwhile. It fails if the database is damaged, may not be written or is not
+// Baton's, and on SQLite with storage.ErrLocked while another server uses it. On PostgreSQL both then serve it: see docs/cluster.md. Ctx
+// limits Start alone. Call Run, Shutdown or Close at the end; after an error nothing is open. A Server starts once.
 func (s *Server) Start(ctx context.Context) (err error) {
 	if s.started.Swap(true) {
 		return errors.New("baton: the server was started before")
@@ -108,19 +110,24 @@ func (s *Server) Start(ctx context.Context) (err error) {
 		}
 	}()
 	cfg := &s.cfg
-	if s.db, err = openDatabase(ctx, cfg); err != nil {
-		return err
-	}
 	if cfg.Listen != "" {
 		if s.ln, err = new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen); err != nil {
-			return err
-		}
-		if err = s.db.SetAddr(s.Addr()); err != nil {
-			return err
+			return s.occupied(err)
 		}
 	}
 	if cfg.AdminListen != "" {
 		if s.adminLn, err = admin.Listen(ctx, cfg.AdminListen); err != nil {
+			return s.occupied(err)
+		}
+		s.serveAdmin()
+	}
+	hand := s.serveUnstarted()
+	defer hand()
+	if s.db, err = s.open(ctx); err != nil {
+		return err
+	}
+	if s.ln != nil {
+		if err = s.db.SetAddr(s.Addr()); err != nil {
 			return err
 		}
 	}
@@ -137,19 +144,13 @@ func (s *Server) Start(ctx context.Context) (err error) {
 	if s.web, err = newWeb(cfg, s.tls, s.rt, s.db, files, accounts, s.watch, admins); err != nil {
 		return err
 	}
+	s.ready.Store(s.rt.Ready)
 	if err = s.rt.Start(ctx); err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
+	hand()
 	if s.ln != nil {
 		go func() { s.served <- s.web.Serve(s.ln) }() // ends with Shutdown
-	}
-	if s.adminLn != nil {
-		s.admin = admin.New(admin.Config{Metrics: s.watch.Handler(), Ready: s.rt.Ready, Unwell: s.unwell, Hosts: cfg.Hosts, Log: cfg.Log})
-		s.tidying.Go(func() { // ends with Shutdown
-			if err := s.admin.Serve(s.adminLn); err != nil {
-				cfg.Log.Error("the admin listener failed", "error", err)
-			}
-		})
 	}
 	ctx, s.untidy = context.WithCancel(context.WithoutCancel(ctx))
 	s.tidying.Go(func() { // ends with Shutdown
@@ -185,6 +186,9 @@ func (s *Server) countServers(ctx context.Context) {
 
 // unwell returns a line about each plugin that needs attention.
 func (s *Server) unwell() (lines []string) {
+	if s.doors.Load() == nil {
+		return nil
+	}
 	for name, why := range s.rt.Unwell() {
 		lines = append(lines, name+": "+why)
 	}
@@ -198,10 +202,12 @@ func (s *Server) abort(ctx context.Context) error {
 	if s.rt != nil {
 		errs = append(errs, s.rt.Shutdown(ended(ctx)))
 	}
-	for _, ln := range []net.Listener{s.ln, s.adminLn} {
-		if ln != nil {
-			errs = append(errs, ln.Close())
-		}
+	if s.ln != nil {
+		errs = append(errs, s.ln.Close())
+	}
+	if s.admin != nil {
+		errs = append(errs, s.admin.Close())
+		s.tidying.Wait()
 	}
 	if s.blobs != nil {
 		errs = append(errs, s.blobs.Close())
@@ -217,8 +223,8 @@ func (s *Server) abort(ctx context.Context) error {
 // /metrics; mount the ones you want unchanged. Streams are live, WebSockets work over HTTP/1.1, and a run is cancelled when its
 // client disconnects, as on Baton's own listener. docs/embedding.md describes the cost and the rules for the program's server.
 //
-// Shut Baton down before that server, which otherwise waits for streams that do not end. Handler may be mounted before Start; requests
-// get 503 until Start has returned.
+// Shut Baton down before that server, which otherwise waits for streams that do not end. Handler may be mounted before Start; until Start
+// has returned, GET /healthz answers and other requests get 503.
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h := s.doors.Load(); h != nil {
@@ -229,12 +235,12 @@ func (s *Server) Handler() http.Handler {
 			h.net.ServeHTTP(w, r)
 			return
 		}
-		transports.Refuse(w, runtime.ErrUnstarted)
+		s.unstarted(w, r)
 	})
 }
 
 // Fiber serves Baton's routes in a fiber app, without overhead: app.Use("/api", srv.Fiber()). The paths are those of Handler. The
-// limits on bodies and the timeouts of the app's fiber.Config apply to Baton, too. Until Start has returned, requests get 503.
+// limits on bodies and the timeouts of the app's fiber.Config apply to Baton, too. Until Start has returned, they are as with Handler.
 func (s *Server) Fiber() fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		if h := s.doors.Load(); h != nil {
@@ -243,7 +249,7 @@ func (s *Server) Fiber() fiber.Handler {
 			}
 			return h.fiber(c)
 		}
-		return adaptor.HTTPHandlerFunc(func(w http.ResponseWriter, _ *http.Request) { transports.Refuse(w, runtime.ErrUnstarted) })(c)
+		return adaptor.HTTPHandlerFunc(s.unstarted)(c)
 	}
 }
 

@@ -32,9 +32,9 @@ func (p *Program) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Diagnose this installation",
 		Long: "Doctor checks the settings and declarations, the database, the storage of attachments, the keys that verify\n" +
-			"tokens, TLS certificates, addresses, disk space and the limits of this process. It changes nothing. Each finding\n" +
-			"is a line that begins with ok, note, or wrong; the text of a wrong finding says how to fix it. The exit code is\n" +
-			"1 if anything is wrong.",
+			"tokens, TLS certificates, addresses, disk space and the limits of this process. It changes nothing. Run it as the\n" +
+			"user of the server, because it checks the rights of its own user. Each finding is a line that begins with ok,\n" +
+			"note, or wrong; the text of a wrong finding says how to fix it. The exit code is 1 if anything is wrong.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
@@ -174,6 +174,9 @@ func (d *doctor) database(ctx context.Context, cfg config.Config) (server string
 		d.ok("database", "%s is reachable (%s) and has the schema of a newer Baton, which suits this one.", name, r.Software)
 	default:
 		d.ok("database", "%s is reachable (%s) and has this version's schema.", name, r.Software)
+	}
+	if r.Unread {
+		d.note("database", "%s is too large to be read to its end here, so it may have damage that was not found. baton backup reads all of it.", name)
 	}
 	if err == nil && cfg.Auth.Mode == config.AuthAPIKey && !r.Keys && (r.Schema == 0 || r.Schema >= r.Wanted) {
 		d.note("accounts", "There is no valid API key, so all requests are rejected. Create one with baton keys create, even while a server runs.")

@@ -76,6 +76,9 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, stdout io.Writer
 		log.Info("stopped before it was ready")
 		return nil
 	}
+	if errors.Is(err, runtime.ErrUnavailable) {
+		return fmt.Errorf("%s: %w", databaseName(cfg.Database), err)
+	}
 	if err != nil {
 		return err
 	}

@@ -70,6 +70,10 @@ func unavailable(err error) error {
 	switch {
 	case errors.Is(err, data.ErrDamaged):
 		return &Error{Kind: KindUnavailable, Code: "database_damaged", Detail: "The database is damaged; its operator must restore a backup", RetryAfter: time.Minute}
+	case errors.Is(err, data.ErrMissing):
+		return &Error{Kind: KindUnavailable, Code: "database_missing", Detail: "The database's file is missing; its operator must put it back, or restore a backup", RetryAfter: time.Minute}
+	case errors.Is(err, data.ErrDenied):
+		return &Error{Kind: KindUnavailable, Code: "database_denied", Detail: "The database is read-only, or denies its user access; its operator must change that", RetryAfter: 5 * time.Second}
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrUnavailable), errors.Is(err, data.ErrConflict):
 		return &Error{Kind: KindUnavailable, Code: "unavailable", Detail: "The database is unavailable; try again shortly", RetryAfter: time.Second}
 	case errors.Is(err, data.ErrTooSlow):

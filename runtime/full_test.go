@@ -95,6 +95,35 @@ func TestStartsOnAFullDisk(t *testing.T) {
 	}
 }
 
+// A start that takes runs over ends at damage, at a join and at a commit.
+func TestStart_EndsAtWhatDoesNotPass(t *testing.T) {
+	for _, lasting := range []error{data.ErrDamaged, data.ErrDenied} {
+		for _, where := range []string{"join", "commit"} {
+			b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}}, agent{"worker", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
+				return agui.WorkerOutput{}, hang(ctx)
+			}})
+			b.wait(b.start("main", "worker", "x").RunID, runtime.Running)
+			if err := b.Shutdown(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			u, f := &unjoined{Store: b.store, trouble: make(chan error, 2)}, &faulty{}
+			f.Store, b.cfg.Store = b.store, u
+			f.before.Store(&lasting)
+			u.trouble <- data.ErrTooSlow
+			if u.trouble <- lasting; where == "commit" {
+				b.cfg.Store = f
+			}
+			var err error
+			if b.Runtime, err = runtime.New(b.cfg); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Start(t.Context()); !errors.Is(err, lasting) {
+				t.Errorf("%s: %v, want %v", where, err, lasting)
+			}
+		}
+	}
+}
+
 // A postponed start that fails is not a takeover.
 func TestStartThatFailsLateSaysWhy(t *testing.T) {
 	for _, last := range []error{errors.New("the instance has no room"), data.ErrSchema} {

@@ -2,12 +2,9 @@ package runtime
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/batonrun/baton/runtime/commit"
-	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -41,13 +38,10 @@ type lease interface {
 // join makes this an instance that writes.
 func (mb *membership) join(ctx context.Context) error {
 	if err := mb.store.Join(ctx, mb.instance, mb.cfg.Addr); err != nil {
-		return fmt.Errorf("join: %w", err)
+		return err
 	}
 	mb.joined.Store(true)
-	if err := mb.store.Settle(ctx); err != nil {
-		return fmt.Errorf("join: %w", err)
-	}
-	return nil
+	return mb.store.Settle(ctx)
 }
 
 // leave lets others take over this instance's work at once.
@@ -60,16 +54,6 @@ func (mb *membership) leave() {
 	if err := mb.store.Leave(ctx); err != nil {
 		mb.cfg.Log.Warn("the lease was not given up; it runs out", "error", err)
 	}
-}
-
-// waits reports whether an instance that could not join tries again: the database is away, slow or full. A database that was migrated
-// by another version of the program is no reason to wait.
-func (mb *membership) waits(err error) bool {
-	if errors.Is(err, data.ErrSchema) || !errors.Is(err, ErrDiskFull) && !errors.Is(err, ErrUnavailable) && !errors.Is(err, data.ErrTooSlow) {
-		return false
-	}
-	mb.commits.Note(err)
-	return true
 }
 
 // Serves returns why this instance executes no runs now: it stops, or was fenced.

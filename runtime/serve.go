@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Start joins the database as a new instance, takes over the runs that a crashed or stopped instance left, and begins
-// to claim queued runs. It blocks until every open run is accounted for, and while the database is away. If the
-// database has no room, Start returns at once: the runtime serves reads, Ready reports the reason, and the start
-// completes when there is room. Beside an instance that was alone until then, Start takes some seconds longer.
+// to claim queued runs. It blocks until every open run is accounted for, and while the database is away, and fails if that does not
+// pass: the database is damaged, or may not be written. If the database has no room, Start returns at once: the runtime serves reads, Ready
+// reports the reason, and the start completes when there is room. Beside an instance that was alone until then, Start takes some seconds longer.
 func (rt *Runtime) Start(ctx context.Context) error {
 	if err := rt.Plugins().Start(ctx); err != nil {
 		return err
@@ -33,7 +34,13 @@ func (rt *Runtime) Start(ctx context.Context) error {
 			return err
 		case <-look.C:
 		}
-		if errors.Is(rt.commits.Trouble(), ErrDiskFull) {
+		switch trouble := rt.commits.Trouble(); {
+		case trouble != nil && !data.Passes(trouble):
+			cancel()
+			rt.work.Abandon()
+			<-begun //nolint:errcheck // the trouble is why it did not begin
+			return trouble
+		case errors.Is(trouble, ErrDiskFull):
 			detach()
 			rt.starting.Store(true)
 			rt.work.Go(func() { rt.beginLate(begun) }) // likewise
@@ -49,9 +56,10 @@ func (mb *membership) begin(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		if !mb.waits(err) || ctx.Err() != nil || mb.Stopping() {
+		if !data.Passes(err) || ctx.Err() != nil || mb.Stopping() {
 			return err
 		}
+		mb.commits.Note(err)
 		commit.Pause(ctx, attempt)
 	}
 	mb.commits.Note(nil)
@@ -124,7 +132,7 @@ func (rt *Runtime) Ready(ctx context.Context) error {
 		return err
 	}
 	if err := rt.commits.Trouble(); err != nil {
-		if errors.Is(err, ErrDiskFull) {
+		if errors.Is(err, ErrDiskFull) || errors.Is(err, data.ErrDamaged) || errors.Is(err, data.ErrDenied) || errors.Is(err, data.ErrMissing) {
 			return unavailable(err)
 		}
 		return err

@@ -7,6 +7,7 @@ package commit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -361,7 +362,14 @@ func (q *Queue) note(err error) {
 	}
 	if now := time.Now(); now.Sub(q.toldAt) >= time.Minute {
 		q.toldAt = now
-		q.cfg.Log.Error("database does not commit; runs wait", "error", err, "help", "baton doctor checks the database and its disk")
+		help := "baton doctor checks the database and its disk"
+		switch {
+		case errors.Is(err, data.ErrDamaged):
+			help = "stop the server and restore a backup"
+		case errors.Is(err, data.ErrMissing):
+			help = "put the file back while the server runs, or stop the server and restore a backup"
+		}
+		q.cfg.Log.Error("database does not commit; runs wait", "error", err, "help", help)
 	}
 }
 

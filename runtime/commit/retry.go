@@ -9,7 +9,7 @@ import (
 )
 
 // Patiently makes a read that a run depends on, and repeats it while the database is unavailable: the owner of a run waits
-// for its database, as its commits do. It gives up when ctx is done, with ctx's cause.
+// for its database, as its commits do. It gives up when ctx is done, with ctx's cause, and at damage, which does not pass.
 func Patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	slow := 0
 	for attempt := 0; ; attempt++ {
@@ -19,7 +19,7 @@ func Patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
 			return v, nil
 		case ctx.Err() != nil: // the read's error is only that it was cut off
 			return v, context.Cause(ctx)
-		case errors.Is(err, data.ErrUnavailable):
+		case errors.Is(err, data.ErrUnavailable) && !errors.Is(err, data.ErrDamaged):
 		case errors.Is(err, data.ErrTooSlow) && slow < slowAttempts:
 			slow++
 		default:

@@ -23,3 +23,16 @@ func TestPatiently_FailsWithTheCause(t *testing.T) {
 		}
 	}
 }
+
+// Damage does not pass, and an outage does.
+func TestPatiently_WaitsForWhatPasses(t *testing.T) {
+	errs := []error{data.ErrUnavailable, data.ErrDenied, data.ErrDamaged, data.ErrUnavailable}
+	at := -1
+	_, err := commit.Patiently(t.Context(), func() (int, error) {
+		at++
+		return 0, fmt.Errorf("read: %w", errs[at])
+	})
+	if !errors.Is(err, data.ErrDamaged) || at != 2 {
+		t.Errorf("got %v after %d reads", err, at+1)
+	}
+}

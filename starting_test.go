@@ -1,0 +1,133 @@
+package baton_test
+
+import (
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/storage/sqlitetest"
+	"github.com/batonrun/baton/storage/storagetest"
+	"github.com/batonrun/baton/transports/certs/certstest"
+)
+
+// probe requests url until the answer has the status and the text.
+func probe(t *testing.T, client *http.Client, url string, status int, text string) {
+	t.Helper()
+	got := ""
+	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
+		res, err := client.Get(url)
+		if err != nil {
+			got = err.Error()
+			continue
+		}
+		body, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if got = res.Status + " " + string(body); res.StatusCode == status && strings.Contains(got, text) {
+			return
+		}
+	}
+	t.Fatalf("%s: %s, want %d %s", url, got, status, text)
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// A server waits for a database that is away, and says so to those who ask whether it lives.
+func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
+	dir := t.TempDir()
+	pool := certstest.Write(t, dir, "test", time.Now().Add(time.Hour))
+	cluster := storagetest.StartPostgres(t)
+	db := cluster.NewDatabase(t)
+	if err := cluster.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+	var check []func(path string, status int, text string)
+	started := make(chan error)
+	for scheme, files := range map[string]baton.TLS{"http": {}, "https": {CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}} {
+		addr, admin := freeAddr(t), freeAddr(t)
+		s, err := baton.New(baton.Config{Database: db, Listen: addr, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Tuning: baton.Tuning{AdminListen: admin, TLS: files}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { started <- s.Start(t.Context()) }()
+		defer s.Close()
+		check = append(check, func(path string, status int, text string) {
+			probe(t, web, scheme+"://"+addr+path, status, text)
+			if status != http.StatusOK {
+				text = "connection refused" // the operators' listener has the reason
+			}
+			probe(t, http.DefaultClient, "http://"+admin+path, status, text)
+		})
+	}
+	for _, c := range check {
+		c("/healthz", http.StatusOK, "ok")
+		c("/readyz", http.StatusServiceUnavailable, "The server waits for its database")
+	}
+	if err := cluster.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range check {
+		if err := <-started; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range check {
+		c("/healthz", http.StatusOK, "ok")
+		c("/readyz", http.StatusOK, "ready")
+	}
+}
+
+// A program that does not listen learns at once that the database is away.
+func TestStart_FailsWithoutAListener(t *testing.T) {
+	s, err := baton.New(baton.Config{Database: "postgres://baton@" + freeAddr(t) + "/baton?sslmode=disable"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A second server with the same settings names the first one, not only its address.
+func TestStart_NamesTheServerOfTheFile(t *testing.T) {
+	db := "sqlite:" + sqlitetest.New(t)
+	first := open(t, baton.Config{Listen: "127.0.0.1:0", Database: db})
+	s, err := baton.New(baton.Config{Database: db, Listen: first.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "another server has the database: it listens on "+first.Addr()) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A server notices that its file is gone, and serves again when it is back.
+func TestReady_NamesAMissingFile(t *testing.T) {
+	path := sqlitetest.New(t)
+	s := open(t, baton.Config{Listen: "127.0.0.1:0", Database: "sqlite:" + path})
+	probe(t, http.DefaultClient, s.URL()+"/readyz", http.StatusOK, "ready")
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	probe(t, http.DefaultClient, s.URL()+"/readyz", http.StatusServiceUnavailable, "database_missing")
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	probe(t, http.DefaultClient, s.URL()+"/readyz", http.StatusOK, "ready")
+}
