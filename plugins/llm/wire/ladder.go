@@ -68,13 +68,27 @@ type climb struct {
 	last    rungs
 	ground  *state // what the rung that was tried last began from; nil if none was
 	sent    *sent  // from ground
-	refusal string // of sent
+	refusal string // of sent, as lasting has it
+}
+
+// mark matches words with a digit, and whole times. The long ones are another in each refusal, such as the id of a request.
+var mark = regexp.MustCompile(`\d[\w.:+-]{7,}|[\w-]*\d[\w-]*`)
+
+// lasting returns the words of a refusal that do not change if the same is refused again.
+func lasting(words string) string {
+	return mark.ReplaceAllStringFunc(words, func(word string) string {
+		if len(word) < 8 {
+			return word
+		}
+		return ""
+	})
 }
 
 // next returns the state for the next request after a refusal, nil if it teaches nothing.
 func (c *climb) next(s *state, failed *llm.Error, sent *sent) *state {
+	refusal := lasting(failed.Message)
 	switch {
-	case failed.Message != c.refusal:
+	case refusal != c.refusal:
 		c.kept |= c.last
 		c.climbed = c.kept
 	case c.ground != nil:
@@ -103,7 +117,7 @@ func (c *climb) next(s *state, failed *llm.Error, sent *sent) *state {
 	if c.climbed |= climbed; failed.Status == http.StatusInternalServerError {
 		c.vain |= climbed
 	}
-	c.ground, c.sent, c.refusal = s, sent, failed.Message
+	c.ground, c.sent, c.refusal = s, sent, refusal
 	if climbed&free != 0 {
 		c.ground = nil
 	}

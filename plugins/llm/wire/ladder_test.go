@@ -22,7 +22,7 @@ func strange(t *testing.T, status int, words string, bad func(c *Conversation, c
 		n++
 		res := &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(""))}
 		if refused {
-			res.StatusCode, res.Body = status, io.NopCloser(strings.NewReader(words))
+			res.StatusCode, res.Body = status, io.NopCloser(strings.NewReader(strings.ReplaceAll(words, "ID", fmt.Sprintf("2026112904%06x", n*7919))))
 		}
 		return res, nil
 	})
@@ -66,7 +66,10 @@ var parts = map[string]func(c *Conversation, caps Caps) bool{
 func TestLadder_FindsWhatIsRefused(t *testing.T) {
 	for what, bad := range parts {
 		for _, status := range []int{400, 422, 500} {
-			for _, words := range []string{"", "Bad Request", "请求无效", `{"error":{"message":"Something is wrong at 7f3a"}}`} {
+			for _, words := range []string{
+				"", "Bad Request", "请求无效", `{"error":{"message":"Something is wrong at 7f3a"}}`,
+				"Something is wrong (request id: ID)", `{"error":{"message":"upstream error","request_id":"req_ID"}}`, "E1017 [trace=ID-1] at 2026-11-29T04:50:ID",
+			} {
 				name := fmt.Sprintf("%s, %d %s", what, status, words)
 				e, ask, asked := strange(t, status, words, bad)
 				if err := ask(rich(e)); err != nil {
