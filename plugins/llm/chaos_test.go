@@ -37,7 +37,7 @@ type moody struct {
 
 func providers() map[string]*moody {
 	chat, responses := provider.Config{Provider: "openai", API: "chat"}, provider.Config{Provider: "openai", API: "responses"}
-	return map[string]*moody{
+	all := map[string]*moody{
 		"mistral":   {config: chat, rules: []llmtest.Rule{llmtest.Mistral, llmtest.OpenAI}},
 		"template":  {config: chat, rules: []llmtest.Rule{llmtest.MistralTemplate, llmtest.OpenAI}},
 		"lmstudio":  {config: chat, rules: []llmtest.Rule{llmtest.LMStudio, llmtest.OpenAI}},
@@ -49,6 +49,10 @@ func providers() map[string]*moody {
 		"google":    {config: provider.Config{Provider: "google"}, rules: []llmtest.Rule{llmtest.Gemini}},
 		"ollama":    {config: provider.Config{Provider: "ollama"}, rules: []llmtest.Rule{llmtest.Ollama}},
 	}
+	for seed := range uint64(6) {
+		all[fmt.Sprint("stranger", seed)] = &moody{config: chat, rules: []llmtest.Rule{llmtest.Stranger(seed), llmtest.OpenAI}}
+	}
+	return all
 }
 
 // agent starts the provider's server and returns an agent that uses it.
@@ -96,7 +100,7 @@ func (c *counter) tool(name string) tool {
 // A provider that misbehaves in a new way at each request spoils neither a thread nor the next turn: each run ends with an answer
 // or a documented code, and no call is made twice.
 func TestAgent_SurvivesChaos(t *testing.T) {
-	turns := 6
+	turns := 3
 	if os.Getenv("BATON_SOAK") != "" {
 		turns = 100
 	}

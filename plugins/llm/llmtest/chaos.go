@@ -43,7 +43,7 @@ func Chaos(seed uint64) func(*Request) Script {
 		case 8:
 			script = c.failure()
 		case 9:
-			script = pick(c, []Script{{Status: http.StatusOK}, {Status: http.StatusNoContent}, Events(protocol, "[DONE]"), Events(protocol, "{}", "null", "[]"), {Body: ": hello\n\n"}, {}})
+			script = pick(c, []Script{{Status: http.StatusOK}, {Status: http.StatusNoContent}, Events(protocol, "[DONE]"), Events(protocol, "{}", "null", "[]"), {Body: ": hello\n\n"}, {}, {Body: c.noAnswer()}})
 		}
 		script.Gzip = script.Gzip || c.IntN(20) == 0
 		script.NoEnd = script.NoEnd || c.IntN(10) == 0
@@ -84,7 +84,7 @@ func (c *chaos) steps() (steps []Step) {
 		steps = append(steps, Reasoning(pick(c, []string{"Hm", "\n", "<think>", "é"})))
 	}
 	for range c.IntN(4) {
-		steps = append(steps, Text(pick(c, []string{"Hello", " ", "\n\n", "</think>", "🙂", "\x00", `{"answer":`, "```json"})))
+		steps = append(steps, Text(pick(c, []string{"Hello", " ", "\n\n", "</think>", "🙂", "\x00", `{"answer":`, "```json", `<tool_call>{"name":"look","arguments":{"at":1}}</tool_call>`})))
 	}
 	id := pick(c, []string{"", "call_%d", "call", "functions.look:%d", strings.Repeat("x", 60) + "%d", "a b/%d"})
 	for i := range c.IntN(4) {
@@ -92,7 +92,7 @@ func (c *chaos) steps() (steps []Step) {
 			id = fmt.Sprintf(id, i)
 		}
 		steps = append(steps, Call(i, id, pick(c, []string{"look", "lookup", "now", "functions.look", "unknown", "查询", "look up!"})))
-		arguments := pick(c, []string{`{"at":1}`, `{"at":1}`, "", "{}", `{"at":1,}`, `{"at":`, `"{\"at\":1}"`, "[1]", "at=1", "```json\n{\"at\":1}\n```", "null", `{"at":"🙂"}`})
+		arguments := pick(c, []string{`{"at":1}`, `{"at":1}`, "", "{}", `{"at":1,}`, `{"at":`, `"{\"at\":1}"`, "[1]", "at=1", "```json\n{\"at\":1}\n```", "null", `{"at":"🙂"}`, `{"at":1}{"at":2}`, "{}\n" + `{"at":1}`})
 		at := c.IntN(len(arguments) + 1)
 		steps = append(steps, Arguments(i, arguments[:at]), Arguments(i, arguments[at:]))
 	}
@@ -149,6 +149,45 @@ func (c *chaos) groundless() *llm.Error {
 		"messages.0.content.0.image.source.base64: Could not process image", "Could not process image", "This model does not support image input",
 		"This model's maximum context length is 8192 tokens.", "Something is wrong",
 	})}
+}
+
+// noAnswer returns a body that is no answer in any protocol.
+func (c *chaos) noAnswer() string {
+	return pick(c, []string{
+		`{"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}`, `{"code":500,"msg":"系统繁忙","data":null}`, `{"success":false}`,
+		"<!DOCTYPE html><title>Sign in</title>", "ok", `"ok"`, "\uFEFF", "\uFEFF{}", `{"object":"list","data":[]}`,
+	})
+}
+
+// Stranger returns a rule that refuses one part of a chat completion, which the seed chooses, in words that say nothing of it.
+func Stranger(seed uint64) Rule {
+	c := &chaos{rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // no secret
+	silent := func(m *chatBodyMessage) bool { return len(m.ToolCalls) > 0 && m.blank() }
+	bad := []func(m, before *chatBodyMessage) bool{
+		func(m, _ *chatBodyMessage) bool { return silent(m) && m.Content != nil },
+		func(m, _ *chatBodyMessage) bool { return silent(m) && string(m.Content) != `""` },
+		func(m, _ *chatBodyMessage) bool { return m.ToolCallID != "" && !nine.MatchString(m.ToolCallID) },
+		func(m, _ *chatBodyMessage) bool { return m.Role == "system" },
+		func(m, before *chatBodyMessage) bool { return m.Role == "user" && before.Role == "tool" },
+		func(m, _ *chatBodyMessage) bool { return m.ReasoningContent != "" },
+	}[seed%6]
+	words := pick(c, []string{"", "Bad Request", "请求无效", "E1017", "Something is wrong (request id: %016x)", "upstream error %016x"})
+	status := pick(c, []int{http.StatusBadRequest, http.StatusUnprocessableEntity})
+	var n atomic.Uint64
+	return func(r *Request) *llm.Error {
+		before := &chatBodyMessage{}
+		for _, m := range chatOf(r).Messages {
+			if bad(&m, before) {
+				said := words
+				if strings.Contains(words, "%") {
+					said = fmt.Sprintf(words, rand.NewPCG(seed, n.Add(1)).Uint64())
+				}
+				return &llm.Error{Status: status, Message: said}
+			}
+			before = &m
+		}
+		return nil
+	}
 }
 
 // failure returns a response of a server or a proxy that is in trouble.
