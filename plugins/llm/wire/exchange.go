@@ -69,7 +69,7 @@ func (e *Endpoint) form(req llm.Request, s *state, shape Shape) (*sent, error) {
 	if err != nil {
 		return nil, e.Refuse("the request: %s", err)
 	}
-	return &sent{c, body}, nil
+	return &sent{c, body, s.caps.Missing}, nil
 }
 
 // teach learns from a failure in an answer: some servers refuse a request in a stream. The next request tries the lesson.
@@ -106,8 +106,9 @@ func reportLeftOut(res *http.Response, req llm.Request, c *Conversation) (*http.
 
 // sent is a request as it was sent.
 type sent struct {
-	c    *Conversation
-	body json.RawMessage
+	c      *Conversation
+	body   json.RawMessage
+	filled bool // answers without reasoning have some that stands for it
 }
 
 // encode returns body as JSON without some of its members.

@@ -23,7 +23,7 @@ var ladder = []struct {
 	{says(`alternat|unexpected role|\bturn\b|first message|starts? with`), false, unframed, alternate},
 	{says(`system|only user and assistant`), true, func(sent *sent) bool { return len(sent.c.System) > 0 }, systemAsUser},
 	{thoughts, true, func(sent *sent) bool { return len(carried(sent.earlier())) > 0 }, noEarlierThoughts},
-	{thoughts, true, func(sent *sent) bool { return sent.some(isCarried) }, noThoughts},
+	{thoughts, true, (*sent).thinks, noThoughts},
 	{media, true, func(sent *sent) bool { return len(sent.media()) > 0 }, withoutNewestMedia},
 	{media, true, func(sent *sent) bool { return len(sent.media()) > 1 }, withoutMedia},
 	{says(`schema|tools?\b|function|description`), true, func(sent *sent) bool { return len(sent.c.Tools) > 0 }, plainTools},
@@ -226,7 +226,7 @@ func noEarlierThoughts(s *state, sent *sent) string {
 
 func noThoughts(s *state, sent *sent) string {
 	all := carried(sent.c.Messages)
-	s.refused = s.refused.with(all...)
+	s.refused, s.caps.Missing = s.refused.with(all...), false
 	return fmt.Sprintf("%d pieces of reasoning were refused", len(all))
 }
 
@@ -258,6 +258,12 @@ func plainTools(s *state, _ *sent) string {
 
 func isCall(p Part) bool    { return p.Call != nil }
 func isCarried(p Part) bool { return p.Carried != nil }
+
+// thinks reports whether an answer has reasoning, or what stands for it.
+func (s *sent) thinks() bool {
+	isAnswer := func(m Message) bool { return m.Role == Assistant }
+	return s.some(isCarried) || s.filled && slices.ContainsFunc(s.c.Messages, isAnswer)
+}
 
 // some reports whether a part of the conversation is one of those.
 func (s *sent) some(is func(Part) bool) bool {

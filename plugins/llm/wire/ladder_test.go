@@ -145,3 +145,16 @@ func TestLadder_FailureIsNoRefusalOfWhatWasAccepted(t *testing.T) {
 		t.Errorf("%d requests to a server that has always been down, learned %q", *asked, e.Learned())
 	}
 }
+
+// A model that needed reasoning in each answer, and takes none any more, is not lost for it.
+func TestLadder_TakesBackNeededReasoning(t *testing.T) {
+	e, ask, _ := strange(t, 400, "Bad Request", func(c *Conversation, caps Caps) bool {
+		return caps.Missing || (&sent{c: c}).some(isCarried)
+	})
+	e.known.caps.Reasoning, e.known.caps.Missing = "reasoning_content", true
+	for name, req := range map[string]llm.Request{"answers with reasoning": rich(e), "answers without": {Messages: dialog("u|a", "a|~1|!1", "t|=1:", "u|b")}} {
+		if err := ask(req); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

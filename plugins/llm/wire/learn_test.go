@@ -79,7 +79,7 @@ func TestLearn_FromSentences(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next := new(climb).next(s, &llm.Error{Status: 400, Code: code(400, sentence), Message: "p: 400: " + sentence}, &sent{c, body})
+		next := new(climb).next(s, &llm.Error{Status: 400, Code: code(400, sentence), Message: "p: 400: " + sentence}, &sent{c: c, body: body})
 		got := ""
 		if next != nil {
 			got = next.learned[0].what
@@ -91,7 +91,7 @@ func TestLearn_FromSentences(t *testing.T) {
 			t.Errorf("%s: what was known has changed", sentence)
 		}
 		for _, status := range []int{0, 401, 403, 413, 429, 503} {
-			if new(climb).next(s, &llm.Error{Status: status, Code: code(status, sentence), Message: sentence}, &sent{c, body}) != nil {
+			if new(climb).next(s, &llm.Error{Status: status, Code: code(status, sentence), Message: sentence}, &sent{c: c, body: body}) != nil {
 				t.Errorf("%d %s: was learned from", status, sentence)
 			}
 		}
