@@ -18,6 +18,8 @@ import (
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/declared"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/transports/certs"
 )
 
 func (p *Program) checkCommand() *cobra.Command {
@@ -26,7 +28,8 @@ func (p *Program) checkCommand() *cobra.Command {
 		Use:   "check [FILE]",
 		Short: "Check a settings file and its declarations",
 		Long: "Check reads " + config.File + ", or the named file, as serve would, and reports every error with its line and\n" +
-			"column. It connects to nothing and starts no program. The exit code is 1 when there are errors.",
+			"column. It also reads the files that the settings name. It connects to nothing and starts no program: doctor\n" +
+			"examines the database and the machine of a server. The exit code is 1 when there are errors.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -57,15 +60,12 @@ func (p *Program) check(cmd *cobra.Command, asJSON bool) error {
 	if named := cmd.Flags().Lookup("config").Value.String(); named != "" {
 		file = named
 	}
-	v := verdict{File: file, Errors: problems(file, err)}
-	if file == "" && err == nil {
-		v.File = config.File
-		v.Errors = declared.Errors{{File: config.File, Message: "not found in this directory; baton init writes one"}}
+	v := verdict{File: cmp.Or(file, config.File), Errors: problems(cmp.Or(file, "environment and flags"), err)}
+	if file == "" {
+		v.Errors = append(v.Errors, &declared.Error{File: config.File, Message: "not found in this directory; baton init writes one"})
 	}
-	if err == nil && cfg.Auth.Mode == config.AuthJWT {
-		if _, err := newTokens(&cfg.Auth, slog.New(slog.DiscardHandler)); err != nil {
-			v.Errors = append(v.Errors, &declared.Error{File: cmp.Or(file, config.File), Message: "auth: " + err.Error()})
-		}
+	if err == nil {
+		v.named(&cfg)
 	}
 	var o offers
 	if cfg.Path != "" {
@@ -96,6 +96,29 @@ func (p *Program) check(cmd *cobra.Command, asJSON bool) error {
 		return exitCode(exitFailure)
 	}
 	return nil
+}
+
+// named checks what valid settings name, without a connection.
+func (v *verdict) named(cfg *config.Config) {
+	wrong := func(setting string, err error) {
+		if err != nil {
+			v.Errors = append(v.Errors, &declared.Error{File: v.File, Message: setting + ": " + err.Error()})
+		}
+	}
+	wrong("database", storage.CheckURL(cfg.Database))
+	if cfg.TLS.On() {
+		_, err := certs.Pair(cfg.TLS.CertFile, cfg.TLS.KeyFile)
+		wrong("tls", err)
+	}
+	if cfg.Auth.Mode == config.AuthJWT {
+		_, err := newTokens(&cfg.Auth, slog.New(slog.DiscardHandler))
+		wrong("auth", err)
+	}
+	if cfg.Attachments.Directory != "" && cfg.Attachments.URL == "" {
+		if err := writable(cfg.Attachments.Directory); err != nil {
+			v.Warnings = append(v.Warnings, fmt.Sprintf("attachments.directory: this user cannot store files in %s: %v", cfg.Attachments.Directory, err))
+		}
+	}
 }
 
 // without removes errors at places that v.Errors has already: both readers of a file report malformed YAML.

@@ -16,6 +16,10 @@ func TestCheck_ReportsAllErrors(t *testing.T) {
 	if want := "baton.yaml: not found in this directory; baton init writes one\n"; r.stdout != want {
 		t.Errorf("got %q, want %q", r.stdout, want)
 	}
+	r = baton(t.Context(), "check", "--listen", "nowhere").want(t, 1)
+	if want := "environment and flags: listen: want an address"; !strings.Contains(r.stdout, want) || !strings.Contains(r.stdout, "baton.yaml: not found") {
+		t.Errorf("got %q, want %q", r.stdout, want)
+	}
 	put(t, "baton.yaml", "limits: {rusn: 3}\nworkflows:\n  w: {nodes: {n: {agent: ecko}}}\nlisten: 8080\n")
 	want := `baton.yaml:1:10: limits.rusn is not a setting; did you mean limits.runs?
 baton.yaml:3:26: workflows.w.nodes.n.agent: there is no agent "ecko"; did you mean echo?
@@ -74,6 +78,22 @@ baton.yaml:4:1: listen: want an address and a port such as 127.0.0.1:8080, got "
 	}
 	put(t, "context.yaml", "agents:\n  a: {provider: ollama, model: m, context: [.]}\n")
 	if r := baton(t.Context(), "check", "context.yaml").want(t, 1); !strings.Contains(r.stdout, "agents.a.context[0]: contains the database baton.db") {
+		t.Errorf("got %q", r.stdout)
+	}
+	for file, want := range map[string]string{
+		"database: postgres://h/x?sslmode=maybe\n":                                                               "named.yaml: database: ",
+		"tls: {cert_file: no.pem, key_file: no.pem}\n":                                                           "named.yaml: tls: certificate no.pem with key no.pem: open no.pem: ",
+		"tls: {cert_file: named.yaml, key_file: named.yaml}\n":                                                   "named.yaml: tls: ",
+		"auth: {mode: jwt, secret_file: no-secret}\n":                                                            "no-secret",
+		"database: postgres://nobody@127.0.0.1:1/x?sslmode=disable\nauth: {mode: jwt, secret_file: no-secret}\n": "no-secret",
+	} {
+		put(t, "named.yaml", file)
+		if r := baton(t.Context(), "check", "named.yaml").want(t, 1); !strings.Contains(r.stdout, want) || strings.Count(r.stdout, "\n") != 1 {
+			t.Errorf("%s: got %q", file, r.stdout)
+		}
+	}
+	put(t, "place.yaml", "database: postgres://nobody@127.0.0.1:1/x?sslmode=disable\nattachments: {directory: place.yaml}\n")
+	if r := baton(t.Context(), "check", "place.yaml").want(t, 0); !strings.Contains(r.stdout, "place.yaml: warning: attachments.directory: this user cannot store files in place.yaml") {
 		t.Errorf("got %q", r.stdout)
 	}
 	if r := baton(t.Context(), "check", "gone.yaml").want(t, 1); !strings.Contains(r.stdout, "gone.yaml") {

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 	"time"
 
@@ -253,12 +252,8 @@ func atAddress(addr string) string {
 
 // disk checks the directory of a SQLite database.
 func (d *doctor) disk(r *storage.Report) {
-	f, err := os.CreateTemp(r.Dir, ".baton-doctor-")
-	if err != nil {
+	if err := writable(r.Dir); err != nil {
 		d.fault("disk", "The directory of the database, %s, is not writable: %v. SQLite needs it for its WAL.", r.Dir, err)
-	} else {
-		_ = f.Close()
-		_ = os.Remove(f.Name())
 	}
 	if r.WAL > 1<<30 {
 		d.fault("disk", "The WAL of the database has %d MiB: a reader never ends, or checkpoints fail. See the server's log.", r.WAL>>20)

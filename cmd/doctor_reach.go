@@ -100,16 +100,21 @@ func (d *doctor) attachments(ctx context.Context, cfg *config.Config) {
 		}
 		dir = filepath.Join(filepath.Dir(file), "baton-attachments")
 	}
-	existing := dir // or its nearest parent that exists
-	for _, err := os.Stat(existing); errors.Is(err, fs.ErrNotExist) && existing != filepath.Dir(existing); _, err = os.Stat(existing) {
-		existing = filepath.Dir(existing)
-	}
-	f, err := os.CreateTemp(existing, ".baton-doctor-")
-	if err != nil {
+	if err := writable(dir); err != nil {
 		d.fault("files", "Attachments cannot be stored in %s: %v. Set another attachments.directory, or make it writable for this user.", dir, err)
 		return
 	}
-	_ = f.Close()
-	_ = os.Remove(f.Name())
 	d.ok("files", "Attachments are stored in %s.", dir)
+}
+
+// writable fails if no file can be made in a directory, or in its nearest parent that exists.
+func writable(dir string) error {
+	for _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir); _, err = os.Stat(dir) {
+		dir = filepath.Dir(dir)
+	}
+	f, err := os.CreateTemp(dir, ".baton-doctor-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }

@@ -33,13 +33,13 @@ func TestErrorsMeanWhatTheContractSays(t *testing.T) {
 		{code("57P01"), data.ErrUnavailable}, // shutdown
 		{code("57014"), data.ErrTooSlow},     // statement timeout
 		{code("25P03"), data.ErrUnavailable}, // idle in transaction
-		{code("25006"), data.ErrDenied}, // read-only, after a failover
-		{code("42501"), data.ErrDenied}, // no right, as a role that may only read for a while
+		{code("25006"), data.ErrDenied},      // read-only, after a failover
+		{code("42501"), data.ErrDenied},      // no right, as a role that may only read for a while
 		{code("40001"), data.ErrUnavailable}, // serialization
 		{code("40P01"), data.ErrUnavailable}, // deadlock
 		{code("55P03"), data.ErrUnavailable}, // lock timeout
 		{code("53300"), data.ErrUnavailable}, // too many connections
-		{code("28P01"), data.ErrDenied}, // password
+		{code("28P01"), data.ErrDenied},      // password
 		{code("08006"), data.ErrUnavailable},
 		{&pq.Error{Code: "XX000", Severity: pqerror.SeverityFatal}, data.ErrUnavailable}, // no session: its files have no room
 		{driver.ErrBadConn, data.ErrUnavailable},

@@ -262,6 +262,19 @@ func (db *DB) Close() error {
 	return errors.Join(append(errs, db.lock.Close())...)
 }
 
+// CheckURL fails if no database can have this URL. It connects to nothing.
+func CheckURL(url string) error {
+	d, err := dialectOf(url)
+	if err != nil || d.single {
+		return err
+	}
+	db, err := d.open(Config{URL: url}.withDefaults(), reading)
+	if err != nil {
+		return err
+	}
+	return db.Close()
+}
+
 // dialectOf returns the dialect a database URL names.
 func dialectOf(url string) (*dialect, error) {
 	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
