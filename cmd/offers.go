@@ -3,6 +3,7 @@ package cmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -164,7 +165,14 @@ func (r *reloader) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.server.Replace(ctx, next.withOrigins()...); err != nil {
+	begun, err := r.begin(ctx, next)
+	if err == nil {
+		err = r.server.Replace(ctx, next.withOrigins()...)
+	}
+	if err != nil {
+		for _, p := range begun {
+			err = errors.Join(err, p.Close(ctx))
+		}
 		return err
 	}
 	prices, budgets := next.spending()
@@ -176,6 +184,29 @@ func (r *reloader) reload(ctx context.Context) error {
 	r.log.Info("reloaded", "file", cfg.Path, "added", c.Added, "changed", c.Changed, "removed", c.Removed)
 	r.now = next
 	return nil
+}
+
+// successor is a plugin with a program that can be started before the program of the earlier plugin is ended.
+type successor interface {
+	plugins.Plugin
+	plugins.Closer
+	Begin(ctx context.Context) error
+}
+
+// begin starts the programs of changed declarations. It fails if one cannot be started: the earlier plugin would be ended for one that
+// does not work. The caller closes what begin returns unless it is offered.
+func (r *reloader) begin(ctx context.Context, next offers) (begun []successor, err error) {
+	for _, p := range next.list {
+		of, ok := p.(successor)
+		if !ok || !slices.ContainsFunc(r.now.list, func(before plugins.Plugin) bool { return before != p && before.Info().Name == p.Info().Name }) {
+			continue
+		}
+		begun = append(begun, of)
+		if err := of.Begin(ctx); err != nil {
+			return begun, fmt.Errorf("%s: its changed program cannot be started, and the earlier one goes on: %w", p.Info().Name, err)
+		}
+	}
+	return begun, nil
 }
 
 // present fails if the settings file is empty, or is not there although it was there at the start. A file that is being replaced is,

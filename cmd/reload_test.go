@@ -85,3 +85,49 @@ func TestServe_ReloadsAtSIGHUP(t *testing.T) {
 		t.Errorf("exit code %d\n%s", got, stderr.String())
 	}
 }
+
+// A changed program that cannot be started does not end the one that works.
+func TestServe_KeepsProgramsThatWork(t *testing.T) {
+	t.Chdir(t.TempDir())
+	put(t, "agent.sh", `read a; echo '{"id":1,"result":{"protocol":1,"agent":{}}}'; for id in 2 3 4; do read b; echo '{"id":'$id',"result":"from '$0 $$'"}'; done; cat >/dev/null`)
+	declare := func(command string) { put(t, "baton.yaml", "agents:\n  sh: {command: "+command+"}\n") }
+	declare("[/bin/sh, agent.sh]")
+	var stdout, stderr output
+	p := programOf(&stdout, &stderr, "serve", "--listen", "127.0.0.1:0", "--database", "sqlite:baton.db")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	code := make(chan int, 1)
+	go func() { code <- p.Run(ctx) }()
+	stdout.until(t, "try: curl ")
+	url := strings.Fields(stdout.String())[4]
+	answer := func() string {
+		return strings.Split(baton(t.Context(), "run", "--server", url, "-o", "text", "sh", "x").want(t, 0).stdout, "\n")[1]
+	}
+	before := answer()
+	for command, reason := range map[string]string{"[no-such-program]": "executable file not found", "[/bin/sh, -c, exit 3]": "exit status 3"} {
+		declare(command)
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		stderr.until(t, reason)
+		if got := answer(); got != before {
+			t.Errorf("behind %s: got %q, want %q", command, got, before)
+		}
+	}
+	if log := stderr.String(); !strings.Contains(log, "sh: its changed program cannot be started, and the earlier one goes on") {
+		t.Errorf("the log does not say so:\n%s", log)
+	}
+	put(t, "new.sh", `read a; echo '{"id":1,"result":{"protocol":1,"agent":{}}}'; read b; echo '{"id":2,"result":"from '$0 $$'"}'; cat >/dev/null`)
+	declare("[/bin/sh, new.sh]")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	stderr.until(t, "reloaded")
+	if got := answer(); !strings.Contains(got, "from new.sh") {
+		t.Errorf("got %q", got)
+	}
+	cancel()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d\n%s", got, stderr.String())
+	}
+}

@@ -150,6 +150,9 @@ const inCompany = 2
 // goes on, if the new one cannot be initialized. It does nothing if the program does not run.
 func (a *Agent) Renew() error { return a.program.renew() }
 
+// Begin starts the program before Start, unless it runs, and fails if it cannot be initialized. Close it then.
+func (a *Agent) Begin(ctx context.Context) error { return a.program.started(ctx) }
+
 // errMistaken is the reason for cancelling a run after an invalid message.
 var errMistaken = errors.New("the program sent an invalid message")
 

@@ -133,6 +133,16 @@ func (p *program) begin() {
 	})
 }
 
+// started starts the program, unless it runs, and waits for that.
+func (p *program) started(ctx context.Context) error {
+	c, err := p.connect(ctx)
+	if err != nil {
+		return errors.New(p.shown(err.Error()))
+	}
+	c.leave()
+	return nil
+}
+
 // use returns the running program as connect does. Its error is for clients.
 func (p *program) use(ctx context.Context, code string) (*conn, error) {
 	c, err := p.connect(ctx)

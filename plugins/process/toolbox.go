@@ -67,6 +67,9 @@ func (b *Toolbox) Close(ctx context.Context) error {
 // Renew starts the program anew, as [Agent.Renew] does.
 func (b *Toolbox) Renew() error { return b.program.renew() }
 
+// Begin starts the program as [Agent.Begin] does.
+func (b *Toolbox) Begin(ctx context.Context) error { return b.program.started(ctx) }
+
 // Tools returns the tools of the program's latest start.
 func (b *Toolbox) Tools() []plugins.Tool {
 	said := b.program.said.Load()
