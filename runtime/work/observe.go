@@ -195,7 +195,7 @@ func cureOf(run *data.RunHead) string {
 	case "timeout":
 		return "raise timeouts.run or timeouts.step, or the timeout of the agent or node"
 	case "crash_loop":
-		return "the run has ended the server again and again; the lines before each start of the server show how"
+		return "the run has ended its server, or its agent's program, again and again; the log before each such end shows how"
 	case "agent_failed", "panic":
 		return "the line \"agent failed\" of this run has the cause"
 	case "replay_mismatch":
