@@ -1,9 +1,6 @@
 package data
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -321,102 +318,6 @@ type Node struct {
 	CompletedAt *time.Time
 }
 
-// MessageState is the state of a message.
-type MessageState string
-
-// The states of a message.
-const (
-	MessageQueued   MessageState = "queued"   // accepted, not yet in the log
-	MessageConsumed MessageState = "consumed" // in the log
-	MessageHidden   MessageState = "hidden"   // not in prompts and history, whether in the log or not
-)
-
-// Message is a message of a thread. A row replaces the one with the same ThreadKey and Message.ID.
-type Message struct {
-	Key            int64 // in the order of insertion; filled by reads
-	ThreadKey      int64
-	RunKey         int64
-	Seq            int64 // in log order; 0 while queued
-	EventID        int64 // of the event that completed it; 0 while queued
-	State          MessageState
-	ContextItemIDs []string
-	Day            time.Time // the midnight of the UTC day in whose history it is listed; zero for none
-	CreatedAt      time.Time // zero for the time of the inserting transaction; later rows do not change it
-	agui.Message
-	Encoded []byte `json:"-"` // the stored form of Message, nil until Stored is called; a change of Message must reset it
-	Hash    int64  `json:"-"` // the ContentHash of Message; filled by Stored, and by reads
-}
-
-// Stored returns the stored form of the message, empty if one of its parts is no JSON. It encodes and checks the message once: call it
-// before the transaction that writes a large one.
-func (m *Message) Stored() []byte {
-	if m.Encoded == nil {
-		m.Encoded, m.Hash = m.AppendJSON(nil, agui.Stored), ContentHash(&m.Message)
-		if !json.Valid(m.Encoded) {
-			m.Encoded = m.Encoded[:0]
-		}
-	}
-	return m.Encoded
-}
-
-// MessageHead is a message without its text.
-type MessageHead struct {
-	RunKey     int64
-	Seq        int64
-	State      MessageState
-	ID         string
-	ToolCallID string
-	Hash       int64 // the ContentHash of the message
-}
-
-// Instructs reports whether m is an instruction for models: a message of the role system or developer that a client sent. The log
-// records the name of a worker that wrote one in its metadata.
-func Instructs(m *agui.Message) bool {
-	var said struct {
-		Agent string `json:"agent"`
-	}
-	return m.Role == agui.RoleDeveloper || m.Role == agui.RoleSystem && (json.Unmarshal(m.Metadata, &said) != nil || said.Agent == "")
-}
-
-// ContentHash returns a hash of a user's message, 0 for other messages. It covers the text, apart from surrounding space, and the
-// attached sources, but no ids and metadata.
-func ContentHash(m *agui.Message) int64 {
-	if m.Role != agui.RoleUser {
-		return 0
-	}
-	h, part := sha256.New(), make([]byte, 4<<10)
-	add := func(texts ...string) {
-		for _, text := range texts {
-			_, _ = fmt.Fprintf(h, "%d ", len(text))
-			for len(text) > 0 { // in parts, because a conversion to bytes copies
-				n := copy(part, text)
-				_, _ = h.Write(part[:n])
-				text = text[n:]
-			}
-		}
-	}
-	add(strings.TrimSpace(m.Text()))
-	if m.Parts != nil {
-		for _, p := range m.ContentParts() {
-			if s := p.Source; s != nil {
-				add(s.Type, s.Value, s.MimeType, s.Provider)
-			}
-		}
-	}
-	return int64(binary.BigEndian.Uint64(h.Sum(nil)) | 1) //nolint:gosec // all bits serve
-}
-
-// Hide hides messages of a thread, or of one of its runs, from prompts and history: those that one of the last four fields selects.
-// Queued with FromSeq 1 selects all messages.
-type Hide struct {
-	ThreadKey int64
-	RunKey    int64  // of this run only, 0 for all
-	Queued    bool   // queued messages
-	FromEvent int64  // messages that an event with at least this id has completed; 0 for none
-	FromSeq   int64  // messages with at least this seq; 0 for none
-	ID        string // the message of this id, instead of all other fields but ThreadKey; empty for none
-}
-
 // Memo records one use of Do, CallTool, CallAgent, Ask or Next, or a call's approval. A row replaces the one with the
 // same RunKey, Generation, Step and Place.
 type Memo struct {
@@ -434,66 +335,6 @@ type Memo struct {
 	Event      int64           // the last event of the log when it was written
 }
 
-// Interrupt is a question of a run, or a call for its client to answer. A row replaces the one with the same RunKey and
-// ID.
-type Interrupt struct {
-	ID        string // of the question; the toolCallId of a frontend call
-	RunKey    int64
-	Step      int             // the step's number
-	Place     string          // with Step: the memo its answer completes
-	Frontend  bool            // a frontend call
-	Tool      string          // of a frontend call or an approval
-	Body      json.RawMessage // the agui.Interrupt; of a frontend call nil or its listed form
-	Status    string
-	Payload   json.RawMessage // the answer's
-	ExpiresAt *time.Time
-	CreatedAt time.Time
-}
-
-// Question is an open interrupt of a run, as lists show it.
-type Question struct {
-	Interrupt
-	Key            int64  // in the order of insertion
-	User           string // the run's owner
-	RunID          string
-	Agent          string // the agent's or the workflow's name
-	ThreadID       string
-	ConversationID string
-}
-
-// Statuses of an Interrupt. An answer makes it answered, and the answer's span resolved.
-const (
-	InterruptOpen      = "open"
-	InterruptAnswered  = "answered"
-	InterruptResolved  = "resolved"
-	InterruptCancelled = "cancelled"
-)
-
-// Withdrawn returns the status of an interrupt once its run has ended.
-func Withdrawn(status string) string {
-	switch status {
-	case InterruptOpen:
-		return InterruptCancelled
-	case InterruptAnswered:
-		return InterruptResolved
-	}
-	return status
-}
-
-// Answer answers an interrupt: it changes the interrupt's Status and Payload, and completes its memo.
-type Answer struct {
-	RunKey     int64
-	Generation int
-	ID         string // the interrupt's
-	Step       int    // with Place: the memo
-	Place      string
-	Payload    json.RawMessage // nil if the interrupt has expired
-	Output     json.RawMessage // of the memo
-}
-
-// Withdraw cancels the open interrupts of a run that has ended, and resolves those with answers that came too late for a span.
-type Withdraw struct{ RunKey int64 }
-
 // IdempotencyKey records a request that succeeded.
 type IdempotencyKey struct {
 	Scope     string // project, user, method, path and key
@@ -502,60 +343,6 @@ type IdempotencyKey struct {
 	Answer    json.RawMessage
 	CreatedAt time.Time
 	Replaces  bool // an expired row of the scope; the database does not have this field
-}
-
-// Prompt is a call of a model, with references to its prompt.
-type Prompt struct {
-	PromptResult
-
-	RunKey    int64
-	ID        string // of the call: a UUIDv7, so that later calls have higher ones
-	Step      int    // the number of the step
-	Sent      string // the references: see package work; empty if they are not kept
-	StartedAt time.Time
-}
-
-// PromptResult is the part of a Prompt that the end of the call changes.
-type PromptResult struct {
-	Status       string // of the agui.ModelCall
-	Provider     string
-	Model        string
-	FinishReason string
-	Usage        agui.TokenUsage
-	Error        *agui.OutputError
-	Changes      json.RawMessage // a list, nil for none
-	Answer       string          // references like Prompt.Sent; empty for no answer
-	FirstToken   time.Duration   // to the first piece of the answer; 0 if there is none
-	Took         time.Duration   // 0 if that is not known
-}
-
-// PromptEnd ends a call of a model. An empty Provider, Model or Changes leaves the Prompt's.
-type PromptEnd struct {
-	PromptResult
-
-	RunKey int64
-	ID     string
-}
-
-// End applies e to the call.
-func (p *Prompt) End(e *PromptEnd) {
-	was := p.PromptResult
-	p.PromptResult = e.PromptResult
-	p.Provider, p.Model = cmp.Or(e.Provider, was.Provider), cmp.Or(e.Model, was.Model)
-	if p.Changes == nil {
-		p.Changes = was.Changes
-	}
-	if p.Usage != (agui.TokenUsage{}) {
-		p.Usage.Provider, p.Usage.Model = p.Provider, p.Model
-	}
-}
-
-// PromptPiece is a part of prompts that is no message of the thread. Runs of a thread share it; it is removed with the last of them,
-// and not stored for a run that is gone.
-type PromptPiece struct {
-	RunKey int64
-	ID     string // a hash of the thread and of Body, so that equal pieces are one
-	Body   json.RawMessage
 }
 
 // Delete removes a part of a run or of a thread, about Limit rows. It shares a batch only with others of its
