@@ -94,6 +94,7 @@ def tell(run, step, results):
         os._exit(rest[0])
     elif what == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(1000)  # the other threads stop a moment later
     elif what == "block":
         time.sleep(rest[0])
         sum(range(int(rest[0] * 60_000_000)))  # for about as long, and lets no other thread in

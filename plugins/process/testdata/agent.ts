@@ -99,7 +99,7 @@ async function tell(run: Run, [what, ...rest]: any[], results: string[]): Promis
       process.exit(rest[0]);
     case "stop":
       process.kill(process.pid, "SIGSTOP");
-      return;
+      return sleep(1_000_000) as Promise<void>; // the other threads stop a moment later
     case "block":
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, rest[0] * 1000);
       return;
