@@ -1,9 +1,13 @@
 package process_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -61,6 +65,48 @@ func typescript(t *testing.T) string {
 		t.Fatal(err, path)
 	}
 	return path
+}
+
+// The programs of docs/process.md start, and the TypeScript one compiles.
+func TestDocs_ExamplesOfPrograms(t *testing.T) {
+	docs, err := os.ReadFile("../../docs/process.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	typescript(t) // skips without the packages
+	dir := t.TempDir()
+	for n, found := range regexp.MustCompile("(?s)```(python|ts)\n(.*?)```").FindAllStringSubmatch(string(docs), -1) {
+		path := filepath.Join(dir, strconv.Itoa(n)+"."+found[1])
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(found[2], `"baton-agent"`, `"./baton.js"`)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), "python3", path)
+		cmd.Env = append(os.Environ(), "PYTHONPATH=sdk/python")
+		cmd.Stdin = strings.NewReader(`{"id":1,"method":"initialize","params":{"protocol":1}}`+"\n")
+		want := `"protocol":1`
+		if found[1] == "ts" {
+			cmd, want = compile(t, dir, path), ""
+		}
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s\n%v\n%s", found[2], err, out)
+		}
+	}
+}
+
+// compile returns the command that checks a TypeScript program beside a copy of the package.
+func compile(t *testing.T, dir, path string) *exec.Cmd {
+	t.Helper()
+	source, err := os.ReadFile("sdk/typescript/baton.ts")
+	if err == nil {
+		err = errors.Join(os.WriteFile(filepath.Join(dir, "baton.ts"), source, 0o600),
+			os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type": "module"}`), 0o600))
+	}
+	sdk, wrong := filepath.Abs("sdk/typescript")
+	if err := errors.Join(err, wrong); err != nil {
+		t.Fatal(err)
+	}
+	return exec.CommandContext(t.Context(), filepath.Join(sdk, "node_modules/.bin/tsc"), "--noEmit", "--strict", "--skipLibCheck", "--target", "es2022",
+		"--module", "nodenext", "--types", "node", "--typeRoots", filepath.Join(sdk, "node_modules/@types"), path)
 }
 
 func TestSDK_PackagesPassTheirTests(t *testing.T) {
