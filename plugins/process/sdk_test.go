@@ -82,7 +82,7 @@ func TestDocs_ExamplesOfPrograms(t *testing.T) {
 		}
 		cmd := exec.CommandContext(t.Context(), "python3", path)
 		cmd.Env = append(os.Environ(), "PYTHONPATH=sdk/python")
-		cmd.Stdin = strings.NewReader(`{"id":1,"method":"initialize","params":{"protocol":1}}`+"\n")
+		cmd.Stdin = strings.NewReader(`{"id":1,"method":"initialize","params":{"protocol":1}}` + "\n")
 		want := `"protocol":1`
 		if found[1] == "ts" {
 			cmd, want = compile(t, dir, path), ""
