@@ -65,9 +65,9 @@ soak: ## Run the end-to-end tests at full length, up to six hours, then HISTORIE
 	BALANCED=1 go test -count=1 -timeout 120m -parallel 1 ./cmd/clients # three servers and a balancer for each test
 	BATON_SOAK=1 go test -count=1 -timeout 0 ./runtime/sim -histories $(or $(HISTORIES),1000000)
 
-check: test lint ## Run what CI runs
+check: test lint goals ## Run what CI runs
 
-goals: ## Print how large the code is and how its files depend on each other, beside the limits
+goals: ## Check how large the code is and how its files depend on each other, beside the limits
 	go run -modfile=.ci/tools.mod ./.ci/goals
 
 build: ## Build bin/baton
