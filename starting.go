@@ -70,8 +70,12 @@ func (s *Server) unstarted(w http.ResponseWriter, r *http.Request) {
 	transports.Refuse(w, err)
 }
 
-// serveUnstarted answers requests on Config.Listen with unstarted, until the caller calls hand: then the listener can be served by others,
-// with the connections that it has not accepted.
+// slowStart is how long connections wait for a start before probes are answered in its place.
+const slowStart = time.Second
+
+// serveUnstarted answers probes on Config.Listen if the start is slow, until the caller calls hand: then the listener can be served by others,
+// with the connections that it has not accepted. It hangs up on other requests: a browser's EventSource gives up at a 503, and connects
+// again after a lost connection.
 func (s *Server) serveUnstarted() (hand func()) {
 	if s.ln == nil {
 		return func() {}
@@ -80,11 +84,25 @@ func (s *Server) serveUnstarted() (hand func()) {
 	if s.tls != nil {
 		ln = tls.NewListener(ln, s.tls)
 	}
-	web := &http.Server{Handler: http.HandlerFunc(s.unstarted), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug)}
+	probes := func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
+			panic(http.ErrAbortHandler)
+		}
+		s.unstarted(w, r)
+	}
+	web := &http.Server{Handler: http.HandlerFunc(probes), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug)}
 	web.SetKeepAlivesEnabled(false)
+	started := make(chan struct{})
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = web.Serve(ln) }) // ends with hand
+	serving.Go(func() { // ends with hand
+		select {
+		case <-started:
+		case <-time.After(slowStart):
+			_ = web.Serve(ln)
+		}
+	})
 	return sync.OnceFunc(func() {
+		close(started)
 		accepts := s.ln.(interface{ SetDeadline(time.Time) error }) //nolint:forcetypeassert // it is a *net.TCPListener
 		_ = accepts.SetDeadline(time.Unix(1, 0))
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -58,6 +58,7 @@ func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
 	}
 	web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
 	var check []func(path string, status int, text string)
+	var urls []string
 	started := make(chan error)
 	for scheme, files := range map[string]baton.TLS{"http": {}, "https": {CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}} {
 		addr, admin := freeAddr(t), freeAddr(t)
@@ -67,6 +68,7 @@ func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
 		}
 		go func() { started <- s.Start(t.Context()) }()
 		defer s.Close()
+		urls = append(urls, scheme+"://"+addr)
 		check = append(check, func(path string, status int, text string) {
 			probe(t, web, scheme+"://"+addr+path, status, text)
 			if status != http.StatusOK {
@@ -78,6 +80,12 @@ func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
 	for _, c := range check {
 		c("/healthz", http.StatusOK, "ok")
 		c("/readyz", http.StatusServiceUnavailable, "The server waits for its database")
+	}
+	for _, url := range urls {
+		if res, err := web.Get(url + "/api/v1/agents"); err == nil {
+			_ = res.Body.Close()
+			t.Errorf("%s answers %s, with which a browser's EventSource would end", url, res.Status)
+		}
 	}
 	if err := cluster.Start(); err != nil {
 		t.Fatal(err)
