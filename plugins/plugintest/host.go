@@ -85,6 +85,11 @@ func (h *host) emit(evs ...agui.Event) error {
 		if b.SubagentRunID == "" {
 			b.SubagentRunID = h.subagent
 		}
+		if end, ok := ev.(agui.ToolCallEnd); ok && h.s.fold.Arguments(end.ToolCallID) == "" { // as a server does
+			if err := h.s.add(agui.ToolCallArgs{Base: b, ToolCallID: end.ToolCallID, Delta: "{}"}); err != nil {
+				return err
+			}
+		}
 		if err := h.s.add(ev.WithCommon(b)); err != nil {
 			return err
 		}
