@@ -24,7 +24,7 @@ import (
 // onlyPostgres are the statements that SQLite never sees; templates have a name to be filled in.
 var (
 	onlyPostgres = []string{
-		"selectSession", "selectEncoding", "hasSchema",
+		"selectSession", "selectEncoding", "hasSchema", "selectGrants", "selectTables", "mayCreate",
 		"appendEvents", "lockPartitions", "partitionExists", "hasStray", "selectPartitions", "deleteStray",
 		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
 		"selectServerVersion", "selectClock", "selectQueueUsage", "selectSnapshots", "selectThreadsByID",
@@ -57,7 +57,7 @@ var beginnings = []string{"project_id", "thread_key", "run_key", "attachment_key
 // unshared are the other columns that an index may begin with: its rows are of servers and their duties, or what it is asked for is secret,
 // or a hash of what only its owner has.
 var unshared = []string{
-	"id", "instance", "owner_instance", "name", "purpose", "datname", "oid", "inhparent", // servers, their credentials, the database's own tables
+	"id", "instance", "owner_instance", "name", "purpose", "datname", "nspname", "relname", "oid", "inhparent", // servers, their credentials, the database's own tables
 	"scope", "blob", "piece",
 	"status", "state", "step", "day", "at", "since", "created_at", "expires_at", "revoked_at", "used_at", "grace_ends", "committed_at", // duties
 }
