@@ -398,7 +398,7 @@ func TestWatch_EndsASessionThatNobodyReads(t *testing.T) {
 
 // A stopped server that listens keeps all notifications behind it in PostgreSQL's queue, until it is fenced.
 func TestWatch_EndsAStoppedListener(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := storagetest.StartPostgres(t).NewDatabase(t)
 	const lease = time.Hour
 	y := joins(t, Config{URL: url, Migrate: true, Lease: lease}, "y")
 	p, through := storagetest.NewProxy(t, url)

@@ -71,7 +71,7 @@ func TestCrowd_MeasuresGivenDatabase(t *testing.T) {
 }
 
 func TestCluster_MeasuresEachKind(t *testing.T) {
-	url, nats := storagetest.StartPostgres(t).NewDatabase(t), natstest.Start(t, "").URL
+	url, nats := storagetest.Postgres(t).NewDatabase(t), natstest.Start(t, "").URL
 	if err := measure(t, "cluster", "--rounds", "1", "--total", "6", "--runs", "3", "--events", "5", "--viewers", "2", "--database", url, "--nats", nats); err != nil {
 		t.Error(err)
 	}

@@ -18,13 +18,14 @@ var template struct {
 	err error
 }
 
-// New returns the URL of an empty, migrated database of the cluster that all tests of the binary share.
+// New returns the URL of an empty, migrated database of the cluster that all tests share.
 func New(tb testing.TB) string {
 	tb.Helper()
 	c := storagetest.Postgres(tb)
 	template.Do(func() {
-		template.url = c.NewDatabase(tb)
-		template.err = storage.Migrate(context.Background(), storage.Config{URL: template.url})
+		if template.url, template.err = c.NewTemplate(); template.err == nil {
+			template.err = storage.Migrate(context.Background(), storage.Config{URL: template.url})
+		}
 	})
 	if template.err != nil {
 		tb.Fatal(template.err)

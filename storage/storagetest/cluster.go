@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -24,38 +25,57 @@ import (
 )
 
 // Cluster is a throw-away PostgreSQL cluster of the machine's own PostgreSQL: on a free port of the loopback
-// interface, with real fsyncs and no password.
+// interface, without a password.
 type Cluster struct {
-	dir   string // holds data, the socket and the log
-	port  int
-	bin   string
-	as    *syscall.Credential // the user that runs it; nil for our own
-	keep  io.WriteCloser      // the stdin of the shell that watches the server; nil when it is stopped
-	shell *exec.Cmd
+	dir    string // holds data, the socket and the log
+	port   int
+	bin    string
+	as     *syscall.Credential // the user that runs it; nil for our own
+	keep   io.WriteCloser      // the stdin of the shell that watches the server; nil when it is stopped
+	shell  *exec.Cmd
+	shared bool // by many tests: it is quicker, and its databases go with their tests
 }
 
-var (
-	sharedOnce    sync.Once
-	sharedCluster *Cluster
-	sharedErr     error
-	databases     atomic.Int64
-)
+// SharedVariable names the environment variable with the port of a cluster that the tests of many packages share: see Share.
+const SharedVariable = "BATON_TEST_POSTGRES"
 
-// Postgres returns a cluster that all tests of the binary share, which saves the second that a start takes. Do not Kill it.
-// It ends with the process.
+// shared returns the cluster of SharedVariable, or starts one that ends with the process.
+var shared = sync.OnceValues(func() (*Cluster, error) {
+	if port := os.Getenv(SharedVariable); port != "" {
+		n, err := strconv.Atoi(port)
+		return &Cluster{port: n, shared: true}, err
+	}
+	return startCluster(true)
+})
+
+// Postgres returns a cluster that all tests share, which saves the seconds that a start takes. It does not survive the machine's
+// crash, but is faster for that. Do not Kill it, and do not measure or change more of it than databases of your own.
 func Postgres(tb testing.TB) *Cluster {
 	tb.Helper()
-	sharedOnce.Do(func() { sharedCluster, sharedErr = startCluster() })
-	if sharedErr != nil {
-		missing(tb, sharedErr)
+	c, err := shared()
+	if err != nil {
+		missing(tb, err)
 	}
-	return sharedCluster
+	return c
 }
 
-// StartPostgres returns a cluster of the test's own, which ends with the test.
+// Share starts a cluster for Postgres in the processes that get the setting, such as "BATON_TEST_POSTGRES=5432", in their environment.
+// It ends with stop, or with this process. Without PostgreSQL the setting is empty.
+func Share() (setting string, stop func(), err error) {
+	c, err := startCluster(true)
+	if errors.Is(err, errNoPostgres) {
+		return "", func() {}, nil
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return SharedVariable + "=" + strconv.Itoa(c.port), c.remove, nil
+}
+
+// StartPostgres returns a cluster of the test's own, with real fsyncs, which ends with the test.
 func StartPostgres(tb testing.TB) *Cluster {
 	tb.Helper()
-	c, err := startCluster()
+	c, err := startCluster(false)
 	if err != nil {
 		missing(tb, err)
 	}
@@ -81,36 +101,76 @@ func (c *Cluster) URL(database string) string {
 	return u.String()
 }
 
-// NewDatabase creates an empty database and returns its URL.
+// NewDatabase creates an empty database, which goes with the test, and returns its URL.
 func (c *Cluster) NewDatabase(tb testing.TB) string {
 	tb.Helper()
-	return c.create(tb, "template1")
+	return c.forTest(tb, "template1")
 }
 
-// NewEncoded creates an empty database with an encoding and returns its URL.
+// NewEncoded is NewDatabase with an encoding.
 func (c *Cluster) NewEncoded(tb testing.TB, encoding string) string {
 	tb.Helper()
-	return c.create(tb, "template0 LOCALE 'C' ENCODING '"+encoding+"'")
+	return c.forTest(tb, "template0 LOCALE 'C' ENCODING '"+encoding+"'")
 }
 
-// CopyOf creates a copy of a database without connections and returns its URL.
+// NewTemplate creates an empty database for CopyOf, which stays until the cluster ends, and returns its URL.
+func (c *Cluster) NewTemplate() (string, error) { return c.create("template1") }
+
+// CopyOf creates a copy of a database without connections, which goes with the test, and returns its URL.
 func (c *Cluster) CopyOf(tb testing.TB, of string) string {
 	tb.Helper()
-	return c.create(tb, databaseOf(of))
+	return c.forTest(tb, databaseOf(of))
 }
 
-func (c *Cluster) create(tb testing.TB, template string) string {
+// WithCopy calls f with the URL of a copy of a database without connections. The copy goes when f returns.
+func (c *Cluster) WithCopy(tb testing.TB, of string, f func(url string)) {
 	tb.Helper()
-	db, err := sql.Open("postgres", c.URL("postgres"))
+	u, err := c.create(databaseOf(of))
+	if err != nil {
+		tb.Error(err)
+		return
+	}
+	f(u)
+	if err := c.drop(u); err != nil {
+		tb.Error(err)
+	}
+}
+
+func (c *Cluster) forTest(tb testing.TB, template string) string {
+	tb.Helper()
+	u, err := c.create(template)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	defer db.Close()
-	name := fmt.Sprintf("test_%d", databases.Add(1))
-	if _, err := db.ExecContext(tb.Context(), "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
-		tb.Fatal(err)
+	if c.shared {
+		tb.Cleanup(func() { _ = c.drop(u) }) // which fails if the test has renamed it
 	}
-	return c.URL(name)
+	return u
+}
+
+// Names of databases begin with a text of the process, because others share the cluster.
+var (
+	process   = strings.ToLower(rand.Text()[:10])
+	databases atomic.Int64
+)
+
+// create creates a database and returns its URL. Copying its files takes half as much time as writing them to the log does.
+func (c *Cluster) create(template string) (string, error) {
+	name := fmt.Sprintf("test_%s_%d", process, databases.Add(1))
+	return c.URL(name), c.exec("CREATE DATABASE " + name + " STRATEGY file_copy TEMPLATE " + template)
+}
+
+func (c *Cluster) drop(u string) error {
+	return c.exec("DROP DATABASE " + databaseOf(u) + " WITH (FORCE)")
+}
+
+func (c *Cluster) exec(statement string) error {
+	db, err := sql.Open("postgres", c.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	_, err = db.Exec(statement)
+	return errors.Join(err, db.Close())
 }
 
 // databaseOf returns the name in a database's URL.
@@ -119,26 +179,6 @@ func databaseOf(u string) string {
 		return strings.TrimPrefix(u.Path, "/")
 	}
 	return ""
-}
-
-// WithCopy calls f with the URL of a copy of a database without connections. The copy is deleted when f returns.
-func (c *Cluster) WithCopy(tb testing.TB, of string, f func(url string)) {
-	tb.Helper()
-	db, err := sql.Open("postgres", c.URL("postgres"))
-	if err != nil {
-		tb.Error(err)
-		return
-	}
-	defer db.Close()
-	name := fmt.Sprintf("test_%d", databases.Add(1))
-	if _, err := db.ExecContext(tb.Context(), "CREATE DATABASE "+name+" TEMPLATE "+databaseOf(of)); err != nil {
-		tb.Error(err)
-		return
-	}
-	f(c.URL(name))
-	if _, err := db.ExecContext(tb.Context(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-		tb.Error(err)
-	}
 }
 
 // Kill stops the server at once, as a power failure would but for the operating system's buffers: it
@@ -167,11 +207,17 @@ exit 0`
 
 // Start starts the server after Kill, on the same port, and waits until it answers.
 func (c *Cluster) Start() error {
-	c.shell = c.command("sh", "-c", watch, "sh", c.dir,
-		filepath.Join(c.bin, "postgres"), "-D", filepath.Join(c.dir, "data"), "-k", c.dir,
-		"-h", "127.0.0.1", "-p", strconv.Itoa(c.port),
-		"-c", "max_connections=200", "-c", "fsync=on", "-c", "synchronous_commit=on",
-		"-c", "search_path=baton,public") // a test's own sessions see Baton's tables
+	args := []string{
+		"-c", watch, "sh", c.dir, filepath.Join(c.bin, "postgres"), "-D", filepath.Join(c.dir, "data"), "-k", c.dir,
+		"-h", "127.0.0.1", "-p", strconv.Itoa(c.port), "-c", "synchronous_commit=on",
+		"-c", "search_path=baton,public",
+	} // a test's own sessions see Baton's tables
+	if c.shared {
+		args = append(args, "-c", "max_connections=1000", "-c", "fsync=off", "-c", "full_page_writes=off")
+	} else {
+		args = append(args, "-c", "max_connections=200", "-c", "fsync=on")
+	}
+	c.shell = c.command("sh", args...)
 	stdin, err := c.shell.StdinPipe()
 	if err != nil {
 		return err
@@ -223,8 +269,8 @@ func (c *Cluster) remove() {
 	_ = os.RemoveAll(c.dir)
 }
 
-func startCluster() (_ *Cluster, err error) {
-	c := &Cluster{}
+func startCluster(shared bool) (_ *Cluster, err error) {
+	c := &Cluster{shared: shared}
 	if c.bin, err = postgresBin(); err != nil {
 		return nil, err
 	}
