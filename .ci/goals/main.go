@@ -29,7 +29,7 @@ const module = "github.com/batonrun/baton/"
 
 // kits are folders with code for tests in files that are not named _test.go.
 var kits = []string{
-	"cmd/bench", "cmd/clients", "cmd/e2e", "plugins/host/hosttest", "plugins/llm/llmtest", "plugins/plugintest", "runtime/bus/bustest", "runtime/bus/natsbus/natstest", "runtime/sim",
+	"cmd/bench", "cmd/clients", "cmd/cmdtest", "cmd/e2e", "plugins/host/hosttest", "plugins/llm/llmtest", "plugins/plugintest", "runtime/bus/bustest", "runtime/bus/natsbus/natstest", "runtime/sim",
 	"storage/blob/blobtest", "storage/blob/cloud/s3test", "storage/postgrestest", "storage/sqlitetest", "storage/storagetest",
 	"transports/certs/certstest", "transports/transporttest", ".ci",
 }

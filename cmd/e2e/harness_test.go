@@ -20,14 +20,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
-var binary string // the real program, built by TestMain
-
-// noSuspects are linker's flags for a server that takes over at once the runs whose server was killed within a second of their claims.
-const noSuspects = "-X github.com/batonrun/baton.calmFor=-1s"
+var binary string // the real program
 
 func TestMain(m *testing.M) {
 	if file := os.Getenv(notes); file != "" {
@@ -36,18 +34,14 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	dir, err := os.MkdirTemp("", "baton-e2e")
+	dir, remove, err := cmdtest.Build("cmd/baton")
 	if err != nil {
-		panic(err)
-	}
-	binary = filepath.Join(dir, "baton")
-	build := exec.Command("go", "build", "-race", "-ldflags=-w "+noSuspects, "-o", binary, "github.com/batonrun/baton/cmd/baton")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	binary = filepath.Join(dir, "baton")
 	code := m.Run()
-	_ = os.RemoveAll(dir)
+	remove()
 	os.Exit(code)
 }
 
@@ -81,7 +75,7 @@ type server struct {
 	addr string
 	env  []string
 	args []string // additional flags
-	exe  string   // empty for the program with the race detector
+	exe  string   // empty for the real program
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -106,9 +100,6 @@ func launch(t *testing.T, db database, env ...string) *server {
 		s.kill()
 		if t.Failed() {
 			t.Logf("server log:\n%s", tail(s.output(), 8000))
-		}
-		if strings.Contains(s.output(), "DATA RACE") {
-			t.Errorf("the race detector has found a race:\n%s", tail(s.output(), 8000))
 		}
 	})
 	return s

@@ -46,9 +46,6 @@ func (s *server) crowd(n int, thread string, at []*door) []*stream {
 func TestIdleStreams_ReleaseEverything(t *testing.T) {
 	s := start(t, sqlite(t))
 	soak := os.Getenv("BATON_SOAK") != ""
-	if soak {
-		s.unraced() // the race detector multiplies memory
-	}
 	s.run("main", endless)
 	for _, kind := range []struct {
 		name   string

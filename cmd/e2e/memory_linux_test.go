@@ -137,7 +137,6 @@ func TestAttacks_TakeLittleMemory(t *testing.T) {
 
 func attacked(t *testing.T, db database) {
 	s := start(t, db)
-	s.unraced()
 	for i := range large {
 		s.ended(s.run(fmt.Sprintf("large-%d", i), `{"do":[{"say":"large"}]}`+strings.Repeat(" ", 7<<20)))
 	}

@@ -10,12 +10,6 @@ import (
 	"testing"
 )
 
-// unraced restarts the server without the race detector, which multiplies memory.
-func (s *server) unraced() {
-	s.t.Helper()
-	s.as(build(s.t))
-}
-
 // as restarts the server with another binary.
 func (s *server) as(exe string) {
 	s.t.Helper()
@@ -24,12 +18,11 @@ func (s *server) as(exe string) {
 	s.up()
 }
 
-// build builds the real program with other flags.
-func build(t *testing.T, flags ...string) (exe string) {
+// build builds the real program with other flags of the linker.
+func build(t *testing.T, flags string) (exe string) {
 	t.Helper()
 	exe = filepath.Join(t.TempDir(), "baton")
-	args := append([]string{"build", "-o", exe}, flags...)
-	if out, err := exec.Command("go", append(args, "github.com/batonrun/baton/cmd/baton")...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", exe, "-ldflags=-w "+flags, "github.com/batonrun/baton/cmd/baton").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	return exe

@@ -81,7 +81,7 @@ func (l *longest) String() string {
 }
 
 // newRollout starts the servers.
-func newRollout(t *testing.T, exe string, n, rounds int, delay time.Duration, env ...string) *rollout {
+func newRollout(t *testing.T, n, rounds int, delay time.Duration, env ...string) *rollout {
 	t.Helper()
 	r := &rollout{t: t, tool: &counter{calls: make(map[string]int)}, rounds: rounds, delay: delay, over: time.Now().Add(patience)}
 	tools := httptest.NewServer(r.tool)
@@ -94,11 +94,7 @@ func newRollout(t *testing.T, exe string, n, rounds int, delay time.Duration, en
 	env = append(env, "BATON_CONFIG="+file, "BATON_TIMEOUTS_DRAIN=4s",
 		"BATON_LIMITS_REQUESTS_PER_USER=0", "BATON_LIMITS_REQUESTS_PER_PROJECT=0", "BATON_LIMITS_STREAMS_PER_USER=0")
 	for range n {
-		s := start(t, db, env...)
-		if exe != "" {
-			s.as(exe)
-		}
-		r.servers = append(r.servers, s)
+		r.servers = append(r.servers, start(t, db, env...))
 	}
 	return r
 }
@@ -238,7 +234,7 @@ func (r *rollout) restart(s *server, end func(s *server)) {
 // Servers are stopped and started again one after the other: clients see nothing of it but streams that end early, and no tool is
 // interrupted. One is killed: each log goes on, and no call is made twice.
 func TestRollout_IsNotNoticed(t *testing.T) {
-	r := newRollout(t, "", 3, 60, 50*time.Millisecond)
+	r := newRollout(t, 3, 60, 50*time.Millisecond)
 	r.run(30, func() {
 		for i := range 10 {
 			r.server(i).begun(fmt.Sprint("thread-", i))
@@ -265,7 +261,7 @@ func TestRollout_Soak(t *testing.T) {
 	}
 	const lasts = 5 * time.Minute
 	const delay = 250 * time.Millisecond // so that two cores are not busy with tokens alone
-	r := newRollout(t, build(t, "-ldflags", noSuspects), 3, int(lasts/(6*delay)), delay, "BATON_TIMEOUTS_STEP=1h")
+	r := newRollout(t, 3, int(lasts/(6*delay)), delay, "BATON_TIMEOUTS_STEP=1h")
 	r.over = time.Now().Add(3 * lasts)
 	r.run(300, func() {
 		tick := time.NewTicker(5 * time.Second)

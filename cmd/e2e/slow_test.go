@@ -106,7 +106,6 @@ func (s *server) settled() {
 // events. The server's memory for slow clients is bounded, and it can stop properly.
 func TestSlowReaders_SlowNothing(t *testing.T) {
 	s := start(t, sqlite(t), "BATON_TIMEOUTS_PING=5m", "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=1h")
-	s.unraced()
 	s.ended(s.run("warm", flood))
 	s.all("warm")
 	before := s.rss()

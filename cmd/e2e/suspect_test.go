@@ -19,7 +19,7 @@ import (
 
 // A run that ends its process each time ends in crash_loop. The runs beside it go on before it does, and complete.
 func TestSuspects_ComeLast(t *testing.T) {
-	exe := build(t, "-ldflags", "-X github.com/batonrun/baton.calmFor=2s")
+	exe := build(t, "-X github.com/batonrun/baton.calmFor=2s")
 	t.Run("sqlite", func(t *testing.T) { playSuspects(t, exe, database{"sqlite:" + sqlitetest.New(t)}, 1) })
 	t.Run("postgres", func(t *testing.T) { playSuspects(t, exe, database{postgrestest.New(t)}, 2) })
 }

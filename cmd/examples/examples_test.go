@@ -16,24 +16,21 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 )
 
-var bin string // directory with the programs that TestMain has built
+var bin string // directory with the programs
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "baton-examples")
+	dir, remove, err := cmdtest.Build("cmd/baton", "cmd/examples/plugin")
 	if err != nil {
-		panic(err)
-	}
-	bin = dir
-	build := exec.Command("go", "build", "-o", dir, "../baton", "./plugin")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	bin = dir
 	code := m.Run()
-	_ = os.RemoveAll(dir)
+	remove()
 	os.Exit(code)
 }
 
