@@ -9,7 +9,7 @@ FUZZTIME = 30s
 COUNT    = 6
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt fuzz bench soak check goals build console screenshots clean
+.PHONY: help run test raced unraced modules lint fmt fuzz bench soak check goals build console screenshots clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -24,13 +24,29 @@ unwatched = '-gcflags=$(1)=-race=false $(2)'
 UNWATCHED = $(foreach p,modernc.org/sqlite/lib modernc.org/libc... modernc.org/memory,$(call unwatched,$(p),-d=checkptr=0)) \
 	$(call unwatched,encoding/json,-l) $(call unwatched,unicode/utf8,)
 
-test: export GOFLAGS := $(GOFLAGS) $(UNWATCHED)
-test: ## Run all tests with the race detector, on SQLite and PostgreSQL and with real clients
-	@echo 'Installing what the tests need, then building them with the race detector. On two cores all of it takes about an hour;'
+# The packages where goroutines meet. Their tests run with the race detector, which multiplies their time, and of the simulator's a few.
+RACED = $(addprefix $(shell go list -m)/,plugins plugins/mcp plugins/process runtime runtime/bus runtime/bus/natsbus runtime/commit \
+	runtime/monitor runtime/quota runtime/tail runtime/work transports/fanout transports/ownership transports/stream)
+
+# More packages and tests at once than cores, because they wait for servers and browsers. lint vets.
+GOTEST = go test -vet=off -p 4 -parallel 8 -timeout 60m
+
+test: ## Run all tests, on SQLite and PostgreSQL and with real clients
+	@echo 'Installing what the tests need, then building them. On two cores all of it takes about 15 minutes;'
 	@echo 'go test ./PACKAGE tests one package.'
 	.ci/setup
-	go test -race -vet=off -p 4 -timeout 60m ./... # more packages than cores, because some wait for browsers and servers; lint vets
-	go -C $(GOSDK) test -race ./...
+	go run ./.ci/testenv $(MAKE) --no-print-directory --keep-going raced unraced modules
+
+raced: export GOFLAGS := $(GOFLAGS) $(UNWATCHED)
+raced:
+	$(GOTEST) -race $(RACED)
+	$(GOTEST) -race -run 'TestHistories$$' ./runtime/sim
+
+unraced:
+	$(GOTEST) $(filter-out $(RACED),$(shell go list ./...))
+
+modules:
+	go -C $(GOSDK) test ./...
 	go -C $(S3TEST) test ./...
 	go -C $(CHART) test ./...
 

@@ -1,0 +1,48 @@
+// Command testenv runs a command with what the tests of several packages share: a PostgreSQL cluster, and the programs that they start.
+package main
+
+import (
+	"errors"
+	"log"
+	"os"
+	"os/exec"
+	"os/signal"
+
+	"github.com/batonrun/baton/cmd/cmdtest"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+func main() {
+	log.SetFlags(0)
+	code, err := run(os.Args[1:])
+	if err != nil {
+		log.Fatal(err)
+	}
+	os.Exit(code)
+}
+
+// run returns the command's exit code.
+func run(args []string) (int, error) {
+	dir, remove, err := cmdtest.Build("cmd/baton", "cmd/clients/testbaton", "cmd/examples/plugin")
+	if err != nil {
+		return 0, err
+	}
+	defer remove()
+	postgres, stop, err := storagetest.Share()
+	if err != nil {
+		return 0, err
+	}
+	defer stop()
+	signal.Ignore(os.Interrupt) // which the command gets too
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), cmdtest.Variable+"="+dir)
+	if postgres != "" {
+		cmd.Env = append(cmd.Env, postgres)
+	}
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	err = cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
