@@ -177,7 +177,7 @@ func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutp
 	if err != nil {
 		return nil, err
 	}
-	guards := checker{r}
+	guards := checker{run: r}
 	for i := range uses {
 		if err := guards.call(ctx, &uses[i]); err != nil {
 			return nil, err
@@ -216,7 +216,7 @@ func (r *Run) callGroup(ctx context.Context, parent string, uses []Use, outs []a
 	made.Wait()
 	for i := range uses {
 		if errs[i] == nil {
-			errs[i] = checker{r}.result(ctx, uses[i], &outs[i])
+			errs[i] = checker{run: r}.result(ctx, uses[i], &outs[i])
 		}
 	}
 	return true, worst(errs)
@@ -263,13 +263,13 @@ func (r *Run) Ask(ctx context.Context, q agui.Interrupt) (Answer, error) {
 		return Answer{}, err
 	}
 	if !IsVerdict(u.Place) {
-		if err := (checker{r}).question(ctx, u); err != nil {
+		if err := (checker{run: r}).question(ctx, u); err != nil {
 			return Answer{}, err
 		}
 	}
 	answer, err := r.host.Ask(ctx, u, q)
 	if err == nil && !IsVerdict(u.Place) {
-		err = checker{r}.given(ctx, u, textsIn(answer.Payload), nil, "an answer")
+		err = checker{run: r}.given(ctx, u, textsIn(answer.Payload), nil, "an answer")
 	}
 	return answer, r.noteWaiting(err)
 }
@@ -311,7 +311,7 @@ func (r *Run) Next(ctx context.Context) ([]agui.Message, error) {
 	if err != nil || len(messages) == 0 {
 		return nil, err
 	}
-	return checker{r}.appended(ctx, u, r.judged(messages))
+	return checker{run: r}.appended(ctx, u, r.judged(messages))
 }
 
 // judged returns messages without what guards of the input do not judge: reasoning, activities and unknown members.

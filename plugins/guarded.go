@@ -13,62 +13,102 @@ import (
 )
 
 // checker asks the guards of a run's agent.
-type checker struct{ run *Run }
-
-// fresh is the part of a thread that is new to the agent.
-type fresh struct {
-	Text         string       `json:"text,omitempty"`
-	IDs          []string     `json:"ids,omitempty"`          // of the messages with the text and the files
-	Files        []Attachment `json:"files,omitempty"`        // of these messages
-	Instructions string       `json:"instructions,omitempty"` // of clients, which are not rewritten or retracted
-	Query        string       `json:"query,omitempty"`        // another text, of a workflow's node
+type checker struct {
+	run   *Run
+	fixed bool // the subject cannot be rewritten
 }
 
-// freshIn returns the part of the thread that the agent has not answered yet. A message that an agent wrote has its name, which no client
-// can write.
+// fresh is the part of a thread that is new to the guards of the agent.
+type fresh struct {
+	Text  string       `json:"text,omitempty"`
+	IDs   []string     `json:"ids,omitempty"`   // of the messages with the text and the files
+	Files []Attachment `json:"files,omitempty"` // of these messages
+	Fixed []string     `json:"fixed,omitempty"` // what cannot be rewritten: the rest of these messages, and instructions of clients
+	Query string       `json:"query,omitempty"` // another text, of a workflow's node
+	Last  string       `json:"last,omitempty"`  // identifies the last message
+}
+
+// What an agent remembers of a message that its guards have passed.
+const (
+	passedIt  = "passed"
+	passedAll = "passed all" // and everything before it
+)
+
+// freshIn returns the part of the thread that the agent's guards have not passed. It reads back to the last message before which they have
+// passed everything.
 func (c checker) freshIn(ctx context.Context) (fresh, error) {
 	for limit := 10; ; limit *= 10 {
 		msgs, more, err := c.run.Messages(ctx, limit)
 		if err != nil {
 			return fresh{}, err
 		}
-		answered := -1
+		msgs = slices.DeleteFunc(msgs, func(m agui.Message) bool { return byAgent(&m) })
+		keys := make([]string, len(msgs))
 		for i := range msgs {
-			if m := &msgs[i]; m.Role == agui.RoleAssistant && m.SubagentRunID == "" && author(m.Metadata) == c.run.name {
-				answered = i
-			}
+			keys[i] = noteKey(&msgs[i])
 		}
-		if answered < 0 && more {
+		notes, err := c.run.Recall(ctx, keys)
+		if err != nil {
+			return fresh{}, err
+		}
+		query, all := c.run.Input.Query, false
+		var list []agui.Message
+		for i := len(msgs) - 1; i >= 0 && !all; i-- {
+			m, note := &msgs[i], notes[keys[i]]
+			if note == "" {
+				list = append(list, *m)
+			}
+			if m.Role == agui.RoleUser && m.Text() == query {
+				query = "" // it is judged with the message
+			}
+			all = note == passedAll
+		}
+		if more && !all {
 			continue
 		}
-		f, query := freshOf(msgs[answered+1:]), c.run.Input.Query
-		isLast := func(m agui.Message) bool { return m.Role == agui.RoleUser && m.Text() == query }
-		if query != "" && !slices.ContainsFunc(msgs[answered+1:], isLast) {
-			f.Query = query
-		}
+		slices.Reverse(list)
+		f := freshOf(list)
+		f.Query = query
 		return f, nil
 	}
 }
 
+// noteKey is what an agent remembers a message by: its id and what an edit can change.
+func noteKey(m *agui.Message) string {
+	bare := *m
+	bare.Metadata = nil // which the log completes
+	texts, fixed := messageTexts(&bare)
+	return "passed " + m.ID + " " + digest(fmt.Sprintf("%q %q", texts, fixed))
+}
+
 // freshOf returns what messages have from people, clients and tools: all but the messages of agents.
 func freshOf(msgs []agui.Message) (f fresh) {
-	var all, instructions []string
+	var all []string
 	for i := range msgs {
 		m := &msgs[i]
-		switch {
-		case author(m.Metadata) != "", slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return author(c.Metadata) != "" }):
-		case m.Role == agui.RoleSystem, m.Role == agui.RoleDeveloper:
-			instructions = append(instructions, messageTexts(m)...)
-		default:
-			f.IDs = append(f.IDs, m.ID)
-			if m.Role == agui.RoleUser {
-				f.Files = append(f.Files, Attachments(m)...)
-			}
-			all = append(all, strings.Join(messageTexts(m), "\n"))
+		if byAgent(m) {
+			continue
 		}
+		texts, fixed := messageTexts(m)
+		f.Last, f.Fixed = noteKey(m), append(f.Fixed, fixed...)
+		if m.Role == agui.RoleSystem || m.Role == agui.RoleDeveloper {
+			f.Fixed = append(f.Fixed, texts...)
+			continue
+		}
+		f.IDs = append(f.IDs, m.ID)
+		if m.Role == agui.RoleUser {
+			f.Files = append(f.Files, Attachments(m)...)
+		}
+		all = append(all, join(texts, "\n"))
 	}
-	f.Text, f.Instructions = strings.Join(all, "\n\n"), strings.Join(instructions, "\n")
+	f.Text = join(all, "\n\n")
 	return f
+}
+
+// byAgent reports whether an agent has written a message, or made a call in it. A user's message is the user's, even if an agent's guard has
+// rewritten it.
+func byAgent(m *agui.Message) bool {
+	return m.Role != agui.RoleUser && (author(m.Metadata) != "" || slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return author(c.Metadata) != "" }))
 }
 
 // author returns the agent that wrote a message or made a call, and "" for clients, which cannot write an agent's name.
@@ -93,29 +133,37 @@ func (c checker) input(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	m, err := c.passMessages(ctx, f)
+	in := &c.run.Input
+	m, err := c.passMessages(ctx, &f, textsOf(in.Context, in.Tools, in.ContextItemIDs, in.ForwardedProps, in.State)...)
 	if err != nil {
 		return err
 	}
 	if m != nil {
 		c.run.rewrote, c.run.rewritten = f.IDs, m
-		c.run.Input.Query = m.Content
+		in.Query = m.Content
 	}
-	if err := c.beside(ctx, f.Instructions); err != nil || f.Query == "" {
-		return err
+	if f.Query != "" {
+		p, err := c.pass(ctx, c.run.guards.Input, Subject{On: GuardInput, Input: f.Query}, nil)
+		if err != nil {
+			return err
+		}
+		if in.Query = f.Query; p.rewritten {
+			in.Query = p.text
+		}
 	}
-	p, err := c.pass(ctx, c.run.guards.Input, Subject{On: GuardInput, Input: f.Query}, nil)
-	if c.run.Input.Query = f.Query; p.rewritten {
-		c.run.Input.Query = p.text
-	}
-	return err
+	return c.passed(m, f.Last, passedAll)
 }
 
-// beside checks what clients give the agent beside their messages.
-func (c checker) beside(ctx context.Context, instructions string) error {
-	in := &c.run.Input
-	list := append([]string{instructions}, textsOf(in.Context, in.Tools, in.ContextItemIDs, in.ForwardedProps, in.State)...)
-	return c.passFixed(ctx, GuardInput, list, nil, "what the client has sent beside its messages")
+// passed remembers that the guards have passed a message, or m, which has replaced it. A message that was rewritten for a workflow's node alone
+// is judged again: the thread still has it.
+func (c checker) passed(m *agui.Message, key, note string) error {
+	switch {
+	case m == nil && key == "", m != nil && c.run.Input.Workflow != "":
+		return nil
+	case m != nil:
+		key = noteKey(m)
+	}
+	return c.run.Remember(key, note)
 }
 
 // appended checks messages that were appended, and returns those that the guards leave.
@@ -123,16 +171,21 @@ func (c checker) appended(ctx context.Context, u Use, msgs []agui.Message) ([]ag
 	if len(c.run.guards.Input) == 0 {
 		return msgs, nil
 	}
-	ctx, f := c.scope(ctx, u.path(), GuardInput), freshOf(msgs)
-	m, err := c.passMessages(ctx, f)
-	if err == nil {
-		err = c.passFixed(ctx, GuardInput, []string{f.Instructions}, nil, "instructions")
-	}
-	if err != nil || m == nil {
+	f := freshOf(msgs)
+	m, err := c.passMessages(c.scope(ctx, u.path(), GuardInput), &f)
+	if err != nil {
 		return msgs, err
 	}
-	left := slices.DeleteFunc(slices.Clone(msgs), func(m agui.Message) bool { return slices.Contains(f.IDs, m.ID) })
-	return append(left, *m), nil
+	for i := range msgs {
+		if err := c.passed(m, noteKey(&msgs[i]), passedIt); err != nil {
+			return msgs, err
+		}
+	}
+	if m != nil {
+		msgs = slices.DeleteFunc(slices.Clone(msgs), func(m agui.Message) bool { return slices.Contains(f.IDs, m.ID) })
+		msgs = append(msgs, *m)
+	}
+	return msgs, nil
 }
 
 // given checks the texts of a person's answer, or of the result of a call that the client has made.
@@ -149,45 +202,57 @@ func (c checker) result(ctx context.Context, u Use, out *agui.ToolOutput) error 
 	if !ok || len(c.run.guards.Input) == 0 || u.Output != nil {
 		return nil
 	}
-	message, clients := h.ClientResult(u.Name, out.ToolCallID)
+	m, clients := h.ClientResult(u.Name, out.ToolCallID)
 	if !clients {
 		return nil
 	}
 	var ids []string
-	if message != "" {
-		ids = append(ids, message)
+	if m.ID != "" {
+		ids = append(ids, m.ID)
 	}
-	return c.given(ctx, u, resultTexts(out), ids, "the result of a client's tool")
+	if err := c.given(ctx, u, resultTexts(out), ids, "the result of a client's tool"); err != nil {
+		return err
+	}
+	return c.passed(nil, noteKey(&m), passedIt)
 }
 
-// passMessages asks the guards about messages. It returns the message that replaces them if they are rewritten, or nil.
-func (c checker) passMessages(ctx context.Context, f fresh) (*agui.Message, error) {
-	if len(f.IDs) == 0 {
-		return nil, nil
-	}
-	texts := []string{f.Text}
+// passMessages asks the guards about messages, and about what a client sends beside them. It returns the message that replaces them if they
+// are rewritten, or nil.
+func (c checker) passMessages(ctx context.Context, f *fresh, beside ...string) (*agui.Message, error) {
+	texts, fixed, ids := []string{f.Text}, f.Fixed, f.IDs
 	for _, file := range f.Files {
-		list, err := c.fileTexts(ctx, file)
+		file, text, err := c.file(ctx, file)
 		if err != nil {
 			return nil, err
 		}
-		texts = append(texts, join(list, "\n"))
+		texts, fixed = append(texts, text), append(fixed, file.Filename, file.MimeType)
 	}
-	p, err := c.pass(ctx, c.run.guards.Input, Subject{On: GuardInput, Input: join(texts, "\n\n")}, f.IDs)
-	if err != nil || !p.rewritten {
-		return nil, err
+	var m *agui.Message
+	if text := join(texts, "\n\n"); text != "" {
+		p, err := c.pass(ctx, c.run.guards.Input, Subject{On: GuardInput, Input: text}, ids)
+		if err != nil {
+			return nil, err
+		}
+		if p.rewritten {
+			m = &agui.Message{Role: agui.RoleUser, Content: p.text}
+			if err := c.replace(ctx, m); err != nil {
+				return nil, err
+			}
+			if c.run.Input.Workflow == "" {
+				ids = []string{m.ID}
+			}
+		}
 	}
-	m := &agui.Message{Role: agui.RoleUser, Content: p.text}
-	return m, c.replace(ctx, m)
+	return m, c.passFixed(ctx, GuardInput, slices.Concat(fixed, beside), ids, "what the client has sent beside its messages")
 }
 
-// fileTexts returns the name and the media type of an attachment, and its content if that is a text.
-func (c checker) fileTexts(ctx context.Context, a Attachment) ([]string, error) {
+// file returns the description of an attachment, and its content if that is a text.
+func (c checker) file(ctx context.Context, a Attachment) (Attachment, string, error) {
 	a, data, err := c.run.Attachment(ctx, a, MaxTextAttachment)
 	if errors.Is(err, ErrNoAttachment) || errors.Is(err, ErrAttachmentTooLarge) {
 		err = nil
 	}
-	return []string{a.Filename, a.MimeType, agui.TextOf(a.MimeType, data)}, err
+	return a, agui.TextOf(a.MimeType, data), err
 }
 
 // replace sets m's id, and shows it in the place of messages that were rewritten, unless others need these.

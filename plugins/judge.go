@@ -27,7 +27,7 @@ func (c checker) judge(ctx context.Context, g *Guard, s Subject, ids []string) (
 		c.run.mu.Lock()
 		defer c.run.mu.Unlock()
 		err := c.run.host.Emit(agui.Ruling{Name: g.name(), On: s.On, Verdict: v.Verdict, Reason: v.Reason}.Event())
-		if err != nil || v.Verdict == Allow || v.Verdict == AskPerson || v.Verdict == Rewrite && c.run.Input.Workflow != "" {
+		if err != nil || v.Verdict == Allow || v.Verdict == AskPerson || v.Verdict == Rewrite && c.run.Input.Workflow != "" && !c.fixed {
 			return err
 		}
 		return c.retract(ids)
@@ -88,7 +88,7 @@ type guardCaller interface {
 	GuardAgent(ctx context.Context, u Use, query string) (agui.WorkerOutput, error)
 	GuardTool(ctx context.Context, u Use) (agui.ToolOutput, error)
 	FitArgs(tool string, args json.RawMessage) json.RawMessage
-	ClientResult(tool, call string) (message string, ok bool)
+	ClientResult(tool, call string) (m agui.Message, ok bool)
 }
 
 func (c checker) callGuard(ctx context.Context, g *Guard, s Subject) (Verdict, error) {
@@ -178,6 +178,7 @@ func (c checker) passFixed(ctx context.Context, on string, texts, ids []string, 
 	if on == GuardOutput {
 		guards, s = c.run.guards.Output, Subject{On: on, Output: text}
 	}
+	c.fixed = true
 	p, err := c.pass(ctx, guards, s, ids)
 	if err == nil && p.rewritten {
 		err = &Error{Code: codeRefused, Message: fmt.Sprintf("A guard would rewrite %s, which is not possible", what)}

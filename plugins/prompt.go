@@ -9,23 +9,23 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Remember stores a text of the agent about the thread up to a message, for its later runs. It goes with this run. Nobody else can write or
-// see it. It does nothing on a host without records of threads.
-func (r *Run) Remember(upTo, text string) error {
-	if h, ok := r.host.(interface{ Remember(upTo, text string) error }); ok {
-		return h.Remember(upTo, text)
+// Remember stores a text of the agent about the thread under a key, for its later runs; the first text of a key stays. It goes with this run.
+// Nobody else can write or see it. It does nothing in an agent that another one called, and on a host without records of threads.
+func (r *Run) Remember(key, text string) error {
+	if h, ok := r.host.(interface{ Remember(key, text string) error }); ok {
+		return h.Remember(key, text)
 	}
 	return nil
 }
 
-// Recall returns what the agent remembers up to the last of the messages for which it has a text, and that message, "" for none.
-func (r *Run) Recall(ctx context.Context, messages []string) (upTo, text string, err error) {
+// Recall returns what the agent remembers under those of the keys for which it has a text.
+func (r *Run) Recall(ctx context.Context, keys []string) (texts map[string]string, err error) {
 	if h, ok := r.host.(interface {
-		Recall(ctx context.Context, messages []string) (upTo, text string, err error)
+		Recall(ctx context.Context, keys []string) (texts map[string]string, err error)
 	}); ok {
-		return h.Recall(ctx, messages)
+		return h.Recall(ctx, keys)
 	}
-	return "", "", nil
+	return nil, nil
 }
 
 // Prompt is a worker's request to a model, kept to explain the model's answer later. It never has

@@ -65,7 +65,7 @@ func Execute(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutp
 	}
 	ctx = run.root.in(ctx)
 	var out agui.WorkerOutput
-	guards := checker{run}
+	guards := checker{run: run}
 	err := protect(func() (err error) {
 		if err := guards.input(ctx); err != nil {
 			return err

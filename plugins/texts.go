@@ -76,30 +76,37 @@ func unescape(text string) string {
 	})
 }
 
-// messageTexts returns the texts of a message but its id and its role, which is one of a few words. Images and files have none, except
-// those that are texts.
-func messageTexts(m *agui.Message) []string {
+// messageTexts returns the texts of a message that can be rewritten, which are its content and the arguments of its calls, and the fixed
+// ones: all others but its id and its role, which is one of a few words. Images and files have none, except those that are texts.
+func messageTexts(m *agui.Message) (texts, fixed []string) {
 	rest := *m
-	rest.ID, rest.Role, rest.Parts, rest.Metadata = "", "", nil, nil
-	var parts []string
+	rest.ID, rest.Role, rest.Content, rest.Parts, rest.Metadata = "", "", "", nil, nil
 	var raws []json.RawMessage
 	_ = json.Unmarshal(m.Parts, &raws) // it was checked when it was read
 	for _, raw := range raws {
-		parts = append(parts, partTexts(raw)...)
+		own, others := partTexts(raw)
+		texts, fixed = append(texts, own...), append(fixed, others...)
 	}
-	all := slices.Concat(parts, textsOf(rest))
+	texts = appendText(texts, m.Content)
+	rest.ToolCalls = slices.Clone(m.ToolCalls)
+	for i := range rest.ToolCalls {
+		texts = appendText(texts, rest.ToolCalls[i].Arguments)
+		rest.ToolCalls[i].Arguments = ""
+	}
+	fixed = append(fixed, textsOf(rest)...)
 	var metadata map[string]json.RawMessage
 	_ = json.Unmarshal(m.Metadata, &metadata) // absent metadata has no members
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
-		if name != "workerAgentOutput" { // of a message that was appended: it repeats the text
-			all = append(append(all, name), textsIn(metadata[name])...)
+		if name != "workerAgentOutput" && name != "agent" { // the server's own: the text again, and who has rewritten it
+			fixed = append(append(fixed, name), textsIn(metadata[name])...)
 		}
 	}
-	return all
+	return texts, fixed
 }
 
-// partTexts returns the texts of a part of a message. The bytes of an image or a file have none, except those that are a text.
-func partTexts(raw json.RawMessage) []string {
+// partTexts returns the texts and the fixed texts of a part of a message. The bytes of an image or a file have none, except those that are a
+// text.
+func partTexts(raw json.RawMessage) (texts, fixed []string) {
 	var members, source map[string]json.RawMessage
 	_ = json.Unmarshal(raw, &members) // it was checked when it was read
 	_ = json.Unmarshal(members["source"], &source)
@@ -108,18 +115,21 @@ func partTexts(raw json.RawMessage) []string {
 		delete(members, "source")
 		delete(source, "value")
 	}
-	var all []string
 	for _, object := range []map[string]json.RawMessage{members, source} {
 		for _, name := range slices.Sorted(maps.Keys(object)) {
 			if !slices.Contains(ownNames, name) {
-				all = append(all, name)
+				fixed = append(fixed, name)
+			}
+			to := &fixed
+			if name == "text" {
+				to = &texts
 			}
 			for _, text := range textsIn(object[name]) {
-				all = appendText(all, text)
+				*to = appendText(*to, text)
 			}
 		}
 	}
-	return append(appendText(all, file.Text()), file.MediaTypes()...)
+	return appendText(texts, file.Text()), append(fixed, file.MediaTypes()...)
 }
 
 // ownNames are the names of members of parts and sources, which no client has chosen.
@@ -129,7 +139,8 @@ var ownNames = []string{"type", "id", "text", "source", "metadata", "mimeType", 
 func resultTexts(out *agui.ToolOutput) []string {
 	rest := *out
 	rest.ToolName, rest.ToolCallID, rest.ToolCallArgs, rest.Status, rest.Parts = "", "", nil, "", nil
-	return append(textsOf(rest), messageTexts(&agui.Message{Role: agui.RoleTool, Parts: out.Parts})...)
+	texts, fixed := messageTexts(&agui.Message{Role: agui.RoleTool, Parts: out.Parts})
+	return slices.Concat(textsOf(rest), texts, fixed)
 }
 
 // textsIn returns all texts of a JSON value, the names of members among them.

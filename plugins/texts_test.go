@@ -36,7 +36,8 @@ func TestMessageTexts_NothingHidesBehindAnotherPart(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := &agui.Message{Role: agui.RoleUser, Parts: raw}
-			if got := strings.Join(messageTexts(m), "\n"); !strings.Contains(got, "MARKER") {
+			texts, fixed := messageTexts(m)
+			if got := strings.Join(append(texts, fixed...), "\n"); !strings.Contains(got, "MARKER") {
 				t.Errorf("%s: the guard sees %q", name, got)
 			}
 			if got := strings.Join(resultTexts(&agui.ToolOutput{Parts: raw}), "\n"); !strings.Contains(got, "MARKER") {

@@ -281,8 +281,8 @@ func TestGuard_InputIsNew(t *testing.T) {
 	close(appended)
 	b.wait(s.RunID, runtime.Completed)
 	b.wait(b.startWorkflow("main", "flow", "third").RunID, runtime.Completed)
-	const brought = "attack\n\nsure\nc\npay\n{\"n\":1}\n\npaid\nc\n\ngo on"
-	if want := []string{brought, "second", "wait", "more", "called for", brought + "\n\nsecond\n\nwait\n\nmore\n\nthird", "mapped third"}; !slices.Equal(got, want) {
+	const brought, beside = "attack\n\nsure\n{\"n\":1}\n\npaid\n\ngo on", "c\npay\nc"
+	if want := []string{brought, beside, "second", "wait", "more", "called for", brought + "\n\nsecond\n\nwait\n\nmore\n\nthird", beside, "mapped third"}; !slices.Equal(got, want) {
 		t.Errorf("the guards were asked about %q, want %q", got, want)
 	}
 }

@@ -67,16 +67,16 @@ type GuardCaller interface {
 	GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error)
 	// FitArgs returns the arguments of a call as the tool gets them, and unchanged if they do not fit, because such a call fails.
 	FitArgs(tool string, args json.RawMessage) json.RawMessage
-	// ClientResult reports whether a tool is the client's, and returns the id of the message with the result of its call.
-	ClientResult(tool, call string) (message string, ok bool)
+	// ClientResult reports whether a tool is the client's, and returns the message with the result of its call.
+	ClientResult(tool, call string) (m agui.Message, ok bool)
 }
 
 // Rememberer is a Host that stores texts of agents about threads.
 type Rememberer interface {
 	// Remember is Run.Remember.
-	Remember(upTo, text string) error
+	Remember(key, text string) error
 	// Recall is Run.Recall.
-	Recall(ctx context.Context, messages []string) (upTo, text string, err error)
+	Recall(ctx context.Context, keys []string) (texts map[string]string, err error)
 }
 
 // Chooser is an Agent whose model is offered tools.

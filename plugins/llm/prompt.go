@@ -183,7 +183,7 @@ func turns(messages []agui.Message) *history {
 }
 
 // recall replaces the turns of which the agent has a summary.
-func (t *turn) recall(ctx context.Context, h *history) (err error) {
+func (t *turn) recall(ctx context.Context, h *history) error {
 	if !t.cfg.Summarise || len(h.turns) == 0 {
 		return nil
 	}
@@ -191,9 +191,12 @@ func (t *turn) recall(ctx context.Context, h *history) (err error) {
 	for i, turn := range h.turns {
 		ends[i] = turn[len(turn)-1].ID
 	}
-	h.note.UpTo, h.note.Text, err = t.run.Recall(ctx, ends)
-	if i := slices.Index(ends, h.note.UpTo); i >= 0 && err == nil {
-		h.turns, h.noted = h.turns[i+1:], true
+	texts, err := t.run.Recall(ctx, ends)
+	for i, end := range slices.Backward(ends) {
+		if text, ok := texts[end]; ok {
+			h.note, h.turns, h.noted = note{end, text}, h.turns[i+1:], true
+			break
+		}
 	}
 	return err
 }

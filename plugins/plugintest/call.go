@@ -159,18 +159,18 @@ func (h *host) GuardAgent(ctx context.Context, u plugins.Use, query string) (agu
 func (h *host) FitArgs(_ string, args json.RawMessage) json.RawMessage { return args }
 
 // ClientResult finds the result of a call that the client has made.
-func (h *host) ClientResult(tool, call string) (message string, ok bool) {
+func (h *host) ClientResult(tool, call string) (found agui.Message, ok bool) {
 	if h.tool(tool) != nil || !h.offers(tool) {
-		return "", false
+		return found, false
 	}
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
 	for _, m := range h.s.fold.Messages() {
 		if m.Role == agui.RoleTool && m.ToolCallID == call {
-			message = m.ID
+			found = m
 		}
 	}
-	return message, true
+	return found, true
 }
 
 // GuardTool calls a tool of the test as a guard.

@@ -273,3 +273,26 @@ func (h *host) show(m agui.Message) error {
 	end := agui.TextMessageEnd{MessageID: m.ID, Output: &agui.WorkerOutput{Status: agui.StatusSuccess, Answer: m.Text()}}
 	return h.emit(append(evs, end)...)
 }
+
+// Remember notes a text for later runs. The first one of a key stays.
+func (h *host) Remember(key, text string) error {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	if _, ok := h.s.remembered[key]; !ok && h.parent == nil {
+		h.s.remembered[key] = text
+	}
+	return h.over()
+}
+
+// Recall returns what is remembered under the keys.
+func (h *host) Recall(_ context.Context, keys []string) (map[string]string, error) {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	texts := make(map[string]string)
+	for _, key := range keys {
+		if text, ok := h.s.remembered[key]; ok && h.parent == nil {
+			texts[key] = text
+		}
+	}
+	return texts, h.over()
+}

@@ -38,6 +38,8 @@ type Config struct {
 	Answer func(q agui.Interrupt) plugins.Answer
 	// Attachments are the files that the worker can open, by path.
 	Attachments map[string]Attachment
+	// Remembered is what the agent remembers of the thread from earlier runs, by key.
+	Remembered map[string]string
 	// Next has the results of the calls of Next, messages of the role user; later calls return nothing.
 	Next [][]agui.Message
 
@@ -66,6 +68,8 @@ type Result struct {
 	Questions []agui.Interrupt // all questions, answered or not
 	Records   int              // number of records of Do, CallTool, CallAgent, Ask, Next and Usage
 	Usage     []agui.TokenUsage
+
+	Remembered map[string]string // for later runs: Config.Remembered, and what the worker has added
 
 	messages    []agui.Message
 	state       json.RawMessage

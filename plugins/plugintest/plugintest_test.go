@@ -352,3 +352,30 @@ func TestReplay_NamesFirstDifference(t *testing.T) {
 		}
 	}
 }
+
+func TestRun_Remembers(t *testing.T) {
+	remembers := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		texts, err := run.Recall(ctx, []string{"a", "b"})
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		for _, key := range []string{"a", "c"} { // the first text of a key stays
+			if err := run.Remember(key, run.Input.Query); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		return agui.WorkerOutput{Answer: fmt.Sprint(texts)}, nil
+	})
+	first := plugintest.Run(t, remembers, plugintest.Config{Input: plugins.Input{Query: "one"}, CrashAfter: 1})
+	cfg := plugintest.Config{Input: plugins.Input{Query: "two"}, Remembered: first.Remembered}
+	second := plugintest.Run(t, remembers, cfg)
+	if first.Output.Answer != "map[]" || second.Output.Answer != "map[a:one]" || fmt.Sprint(second.Remembered) != "map[a:one c:one]" {
+		t.Errorf("the worker recalls %q, then %q, and remembers %v", first.Output.Answer, second.Output.Answer, second.Remembered)
+	}
+	called := plugintest.Run(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return run.CallAgent(ctx, "child", "three")
+	}), plugintest.Config{Agents: []plugins.Agent{child{remembers}}, Remembered: first.Remembered})
+	if called.Output.Answer != "map[]" || fmt.Sprint(called.Remembered) != "map[a:one c:one]" {
+		t.Errorf("a called worker recalls %q, and remembers %v", called.Output.Answer, called.Remembered)
+	}
+}

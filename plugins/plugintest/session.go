@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,7 @@ type session struct {
 	answered    int // number of cfg.Answers used
 	taken       int // number of cfg.Next used
 	ids         map[string]int
+	remembered  map[string]string
 	interrupted map[string]bool // ids of messages and calls that a crash interrupted
 	cut         []string        // ids of messages of Dos that a crash interrupted
 	retracted   map[string]bool // ids of retracted messages
@@ -72,9 +74,11 @@ func newSession(a plugins.Agent, cfg Config) *session {
 		fold:        fold.New(nil, nil),
 		records:     map[string]*record{},
 		ids:         map[string]int{},
+		remembered:  map[string]string{},
 		interrupted: map[string]bool{},
 		retracted:   map[string]bool{},
 	}
+	maps.Copy(s.remembered, cfg.Remembered)
 	if query := cfg.Input.Query; s.cfg.Messages == nil && query != "" {
 		s.cfg.Messages = []agui.Message{{ID: "query", Role: agui.RoleUser, Content: query}}
 	}
@@ -167,6 +171,7 @@ func (s *session) result(out agui.WorkerOutput, err error) *Result {
 		Questions:   s.questions,
 		Records:     s.made,
 		Usage:       s.usage,
+		Remembered:  s.remembered,
 		once:        s.once,
 		messages:    slices.DeleteFunc(s.fold.Messages(), func(m agui.Message) bool { return s.retracted[m.ID] }),
 		state:       s.fold.State(),

@@ -71,18 +71,18 @@ func (s *step) GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, e
 }
 
 // ClientResult finds the result of a client's call: see [host.GuardCaller].
-func (s *step) ClientResult(tool, call string) (message string, ok bool) {
+func (s *step) ClientResult(tool, call string) (found agui.Message, ok bool) {
 	if _, ok := s.l.clientTools.byName[tool]; !ok {
-		return "", false
+		return found, false
 	}
 	s.l.mu.Lock()
 	defer s.l.mu.Unlock()
 	all := s.l.span.fold.Messages()
 	i := slices.IndexFunc(all, func(m agui.Message) bool { return m.Role == agui.RoleTool && m.ToolCallID == call })
-	if i < 0 {
-		return "", true
+	if i >= 0 {
+		found = all[i]
 	}
-	return all[i].ID, true
+	return found, true
 }
 
 // FitArgs returns the arguments as the tool gets them: see [host.GuardCaller].

@@ -59,43 +59,48 @@ func Converses(role agui.Role) bool {
 // FormerID returns the id of the piece with the content that an edit has replaced, of the message with that seq.
 func FormerID(threadKey, seq int64) string { return fmt.Sprintf("m%d.%d", threadKey, seq) }
 
-// noteID returns the id of the piece with what an agent remembers of a thread up to a message.
-func noteID(thread int64, agent, message string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %q", thread, agent, message))
+// noteID returns the id of the piece with what an agent remembers of a thread under a key.
+func noteID(thread int64, agent, key string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %q", thread, agent, key))
 	return "n" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // Remember implements host.Rememberer.
-func (s *step) Remember(upTo, text string) error {
-	return s.l.emit(s, []data.Row{&data.PromptPiece{RunKey: s.l.run.Key, ID: noteID(s.l.run.ThreadKey, s.agent, upTo), Body: mustJSON(text)}}, nil)
+func (s *step) Remember(key, text string) error {
+	if s.parent != nil {
+		return nil
+	}
+	return s.l.emit(s, []data.Row{&data.PromptPiece{RunKey: s.l.run.Key, ID: noteID(s.l.run.ThreadKey, s.agent, key), Body: mustJSON(text)}}, nil)
 }
 
 // Recall implements host.Rememberer.
-func (s *step) Recall(ctx context.Context, messages []string) (upTo, text string, err error) {
-	if s.messages != nil { // they are not those of the thread
-		return "", "", nil
+func (s *step) Recall(ctx context.Context, keys []string) (map[string]string, error) {
+	texts := make(map[string]string)
+	if s.parent != nil {
+		return texts, nil
 	}
-	for some := range slices.Chunk(messages, 100) { // the oldest first; one text each is small
+	for some := range slices.Chunk(keys, 100) { // one text each is small
 		ids := make([]string, len(some))
-		for i, m := range some {
-			ids[i] = noteID(s.l.run.ThreadKey, s.agent, m)
+		for i, key := range some {
+			ids[i] = noteID(s.l.run.ThreadKey, s.agent, key)
 		}
 		found, err := commit.Patiently(ctx, func() (data.Page[data.PromptPiece], error) {
 			return s.l.en.store.PromptPieces(ctx, s.l.run.Project, s.l.run.ThreadKey, ids)
 		})
 		if err != nil {
-			return "", "", err
+			return nil, err
 		}
 		for i := range found.Rows {
-			if at := slices.Index(ids, found.Rows[i].ID); at >= 0 && at >= slices.Index(some, upTo) {
-				upTo = some[at]
-				if err := json.Unmarshal(found.Rows[i].Body, &text); err != nil {
-					return "", "", err
-				}
+			var text string
+			if err := json.Unmarshal(found.Rows[i].Body, &text); err != nil {
+				return nil, err
+			}
+			if at := slices.Index(ids, found.Rows[i].ID); at >= 0 {
+				texts[some[at]] = text
 			}
 		}
 	}
-	return upTo, text, nil
+	return texts, nil
 }
 
 // maxPiece is the maximum size of a piece in bytes. A larger message is stored without its content.
