@@ -59,7 +59,7 @@ type Config struct {
 	Connect  time.Duration // time limit for connecting and listing tools, default 30s
 	Required bool          // Check fails while the server is unavailable
 
-	Client *http.Client // by default the server has its own; its CheckRedirect is not used
+	Client *http.Client // by default the server has its own; its CheckRedirect and Timeout are not used
 	Log    *slog.Logger // default slog.Default
 }
 

@@ -100,8 +100,9 @@ func (a *Agent) unreachable(ctx context.Context, err error) error {
 		return stalled()
 	case cause != nil:
 		return cause
-	case errors.Is(err, web.ErrRedirect):
-		return &plugins.Error{Code: "redirected", Message: "The remote agent redirects to another host, which is not followed"}
+	}
+	if led, ok := errors.AsType[*web.Redirect](err); ok {
+		return &plugins.Error{Code: "redirected", Message: "The remote agent cannot be used: " + led.Error()}
 	}
 	a.warn("remote agent not reached", err)
 	return &plugins.Error{Code: "unreachable", Message: "The remote agent cannot be reached", Retryable: true}

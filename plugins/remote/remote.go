@@ -85,7 +85,7 @@ type Config struct {
 	MaxEvent  int   // of one event; default 8 MB, the limit of a log
 	MaxStream int64 // of one answer; default 256 MiB
 
-	Client *http.Client // by default the agent has its own; its CheckRedirect is not used
+	Client *http.Client // by default the agent has its own; its CheckRedirect and Timeout are not used
 	Log    *slog.Logger // receives dropped events; default slog.Default
 }
 

@@ -3,17 +3,29 @@
 package web
 
 import (
-	"errors"
 	"net"
 	"net/http"
 	"time"
 )
 
-// ErrRedirect is the error of a request that is redirected to another host, or so that it would be another request.
-var ErrRedirect = errors.New("it redirects to another host, which is not followed")
+// Redirect is the error of a redirect that is not followed.
+type Redirect struct {
+	To   *http.Request
+	Loop bool // it was one of many, none of which led to another host or would have been another request
+}
+
+func (r *Redirect) Error() string {
+	if r.Loop {
+		return "it redirects again and again"
+	}
+	return "it redirects to another host or with another method, which is not followed"
+}
+
+// maxRedirects limits the redirects of a request.
+const maxRedirects = 3
 
 // NewClient returns a copy of given, or of a client with its own connections, that follows only redirects to the same host that
-// preserve the request.
+// preserve the request, and has no time limit but the contexts of requests.
 func NewClient(given *http.Client) *http.Client {
 	c := new(http.Client)
 	if given != nil {
@@ -25,16 +37,20 @@ func NewClient(given *http.Client) *http.Client {
 			DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 			TLSHandshakeTimeout:    10 * time.Second,
 			IdleConnTimeout:        30 * time.Second,
-			DisableCompression:     true,
+			DisableCompression:     true, // compressed streams arrive in bursts
 			ForceAttemptHTTP2:      true,
-			MaxIdleConnsPerHost:    16,
+			MaxIdleConnsPerHost:    100, // crowds reuse them between their turns
 			MaxResponseHeaderBytes: 64 << 10,
 		}
 	}
+	c.Timeout = 0
 	c.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		first := via[0]
-		if req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme || req.Method != first.Method || len(via) > 3 {
-			return ErrRedirect
+		if req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme || req.Method != first.Method {
+			return &Redirect{To: req}
+		}
+		if len(via) > maxRedirects {
+			return &Redirect{To: req, Loop: true}
 		}
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/plugins/llm/pace"
+	"github.com/batonrun/baton/plugins/web"
 )
 
 // Config describes a model and how to reach it. Fields that a provider does not support are ignored.
@@ -28,7 +29,7 @@ type Config struct {
 	// Anthropic.
 	MaxTokens  int
 	Headers    map[string]string // sent with each request
-	HTTPClient *http.Client      // its time limit is not used; by default each model has its own
+	HTTPClient *http.Client      // its CheckRedirect and Timeout are not used; by default each model has its own
 	Pace       *pace.Pacer       // admits calls; it can be shared with other models of the provider, and by default each has its own
 	Log        *slog.Logger      // receives what was learned from refusals; default slog.Default
 
@@ -108,7 +109,7 @@ func (cfg *Config) Endpoint(provider, baseURL string, caps Caps) (*Endpoint, err
 	cfg.Compat.apply(&caps)
 	cfg.BaseURL = base.String()
 	e := &Endpoint{
-		Server: s.name, Provider: provider, Model: cfg.Model, Secret: cfg.APIKey, Client: Client(cfg.HTTPClient), Header: http.Header{},
+		Server: s.name, Provider: provider, Model: cfg.Model, Secret: cfg.APIKey, Client: web.NewClient(cfg.HTTPClient), Header: http.Header{},
 		Log: cfg.Log, address: hashed(cfg.BaseURL)[:8], known: &knowledge{caps: caps}, pace: cfg.Pace,
 	}
 	if e.pace == nil {

@@ -158,13 +158,12 @@ func (e *Endpoint) instead() string {
 }
 
 // redirected returns where a redirect leads, and the base URL that it can mean.
-func (e *Endpoint) redirected(r *redirect) string {
-	to := url.URL{Scheme: r.to.URL.Scheme, Host: r.to.URL.Host, Path: r.to.URL.Path} // without secrets
-	told := fmt.Sprintf("%d redirects to %s, which is not followed", r.to.Response.StatusCode, &to)
-	if r.often {
-		told = fmt.Sprintf("%d redirects, the last to %s", maxRedirects, &to)
-	}
-	if end := endings[e.Provider]; end != nil && !r.often && end.FindString(to.Path) != "" {
+func (e *Endpoint) redirected(r *web.Redirect) string {
+	to := url.URL{Scheme: r.To.URL.Scheme, Host: r.To.URL.Host, Path: r.To.URL.Path} // without secrets
+	told := fmt.Sprintf("%d redirects to %s, which is not followed", r.To.Response.StatusCode, &to)
+	if r.Loop {
+		told = fmt.Sprintf("%d redirects again and again, the last time to %s", r.To.Response.StatusCode, &to)
+	} else if end := endings[e.Provider]; end != nil && end.FindString(to.Path) != "" {
 		to.Path = strings.TrimRight(end.ReplaceAllString(to.Path, ""), "/")
 		return fmt.Sprintf("%s (should base_url be %s?)", told, &to)
 	}
@@ -181,7 +180,7 @@ func (e *Endpoint) Lost(ctx context.Context, err error) error {
 		err = u.Err // without the address, which can contain secrets
 	}
 	var timeout net.Error
-	var led *redirect
+	var led *web.Redirect
 	var compressed web.Coding
 	switch {
 	case errors.As(err, &led):

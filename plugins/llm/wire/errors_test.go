@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
 	"github.com/batonrun/baton/plugins/problem"
+	"github.com/batonrun/baton/plugins/web"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -158,9 +159,9 @@ func TestPost_TellsRedirect(t *testing.T) {
 		{302, "/login?token=secret", "302 redirects to http://h/login, which is not followed (is base_url right?)"},
 		{308, "https://h/chat/completions", "308 redirects to https://h/chat/completions, which is not followed (should base_url be https://h?)"},
 		{307, "https://me:secret@other.example/api/v1/responses", "307 redirects to https://other.example/api/v1/responses, which is not followed (should base_url be https://other.example/api/v1?)"},
-		{307, "/chat/completions", "10 redirects, the last to http://h/chat/completions (is base_url right?)"},
+		{307, "/chat/completions", "307 redirects again and again, the last time to http://h/chat/completions (is base_url right?)"},
 	} {
-		e := &wire.Endpoint{Provider: "openai", Client: wire.Client(&http.Client{Transport: answering(func(r *http.Request) (*http.Response, error) {
+		e := &wire.Endpoint{Provider: "openai", Client: web.NewClient(&http.Client{Transport: answering(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: test.status, Request: r, Header: http.Header{"Location": {test.to}}, Body: http.NoBody}, nil
 		})})}
 		res, err := e.Post(t.Context(), "http://h/chat/completions", []byte("{}"))

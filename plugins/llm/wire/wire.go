@@ -53,43 +53,6 @@ func (e *Endpoint) For(o llms.CallOptions) *Endpoint {
 // origin identifies the model for the data that its answers carry. The same model at another address is another one.
 func (e *Endpoint) origin() string { return e.Provider + "/" + e.Model + "@" + e.address }
 
-// Client returns a copy of c, or of a default client if c is nil, that follows no redirect to another host, which would
-// get the key, or with another method, and has no time limit except its requests' contexts.
-func Client(c *http.Client) *http.Client {
-	if c == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.MaxIdleConnsPerHost = t.MaxIdleConns // reuses connections between turns
-		t.DisableCompression = true            // compressed streams arrive in bursts
-		c = &http.Client{Transport: t}
-	}
-	own := *c
-	own.Timeout = 0
-	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		if from := via[0]; req.URL.Host != from.URL.Host || req.URL.Scheme != from.URL.Scheme || req.Method != from.Method {
-			return &redirect{req, false}
-		}
-		if c.CheckRedirect != nil {
-			return c.CheckRedirect(req, via)
-		}
-		if len(via) >= maxRedirects {
-			return &redirect{req, true}
-		}
-		return nil
-	}
-	return &own
-}
-
-// maxRedirects limits the redirects of a request.
-const maxRedirects = 10
-
-// redirect is the error of a redirect that is not followed.
-type redirect struct {
-	to    *http.Request
-	often bool // there were maxRedirects before
-}
-
-func (r *redirect) Error() string { return "a redirect is not followed" }
-
 // Post sends a JSON body. The caller closes the response's body; a status other than 200 becomes an *llm.Error.
 func (e *Endpoint) Post(ctx context.Context, address string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
