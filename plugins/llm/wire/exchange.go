@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,10 +20,14 @@ const maxSends = 9
 // Exchange sends req and returns the response. If the provider refuses the form of the request, Exchange changes what it knows of
 // the provider and sends it again; it never repeats a request that was accepted or refused. The caller closes the response's body.
 func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, shape Shape) (*http.Response, error) {
-	s, trial := e.known.next(e.Model)
+	var s, trial *state
+	var climb climb
+	e.known.use(e.Model, func(m *model) {
+		s, trial, climb.usual = cmp.Or(m.trial, m.state), m.trial, m.usual
+		m.trial = nil
+	})
 	var first error // the first refusal
 	var tried refused
-	climb := climb{usual: e.known.usualOf(e.Model)}
 	for n := 1; ; n++ {
 		sent, err := e.form(req, s, shape)
 		if err != nil {
@@ -33,29 +38,26 @@ func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, sh
 			return nil, first
 		}
 		tried = tried.with(k)
-		e.sent = sent
+		e.sent, e.accepted = sent, false
 		res, err := e.Post(ctx, url, sent.body)
 		if err == nil {
-			e.known.settle(e.Model, rungsOf(sent))
-			e.proven = func() { e.remember(s) }
-			if !trial { // what was learned from a failed answer is proven by an answer
-				e.proven()
+			e.known.use(e.Model, func(m *model) { m.usual |= rungsOf(sent) })
+			if e.accepted = true; trial == nil { // what was learned from a failed answer is proven by an answer
+				e.remember(s)
 			}
-			e.refused = func(err *llm.Error) *state { return s.learnLater(err, sent) }
 			return reportLeftOut(res, req, sent.c)
 		}
 		failed, ok := errors.AsType[*llm.Error](err)
 		if !ok {
 			return nil, err
 		}
-		next := climb.next(s, failed, sent)
-		if next == nil || n == maxSends {
-			e.known.settle(e.Model, climb.vain)
+		if s = climb.next(failed, sent); s == nil || n == maxSends {
+			if failed.Status == http.StatusInternalServerError {
+				e.known.use(e.Model, func(m *model) { m.usual |= climb.tried })
+			}
 			return nil, err
 		}
-		if s = next; first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 }
 
@@ -69,27 +71,27 @@ func (e *Endpoint) form(req llm.Request, s *state, shape Shape) (*sent, error) {
 	if err != nil {
 		return nil, e.Refuse("the request: %s", err)
 	}
-	return &sent{c, body, s.caps.Missing}, nil
+	return &sent{s, c, body}, nil
 }
 
 // teach learns from a failure in an answer: some servers refuse a request in a stream. The next request tries the lesson.
 func (e *Endpoint) teach(err *llm.Error) {
-	if e.refused == nil {
+	if !e.accepted {
 		return
 	}
-	if next := e.refused(err); next != nil {
+	e.accepted = false
+	if next := e.sent.learnLater(err); next != nil {
 		err.Retryable = true
-		e.known.try(e.Model, next)
+		e.known.use(e.Model, func(m *model) { m.trial = next })
 	}
-	e.refused, e.proven = nil, nil
 }
 
 // complete remembers the lessons of a request with a complete answer.
 func (e *Endpoint) complete() {
-	if e.proven != nil {
-		e.proven()
+	if e.accepted {
+		e.remember(e.sent.state)
 	}
-	e.refused, e.proven = nil, nil
+	e.accepted = false
 }
 
 // reportLeftOut reports the tools that were left out.
@@ -106,9 +108,9 @@ func reportLeftOut(res *http.Response, req llm.Request, c *Conversation) (*http.
 
 // sent is a request as it was sent.
 type sent struct {
-	c      *Conversation
-	body   json.RawMessage
-	filled bool // answers without reasoning have some that stands for it
+	state *state
+	c     *Conversation
+	body  json.RawMessage
 }
 
 // encode returns body as JSON without some of its members.

@@ -14,12 +14,40 @@ import (
 type knowledge struct {
 	caps Caps // from configuration
 
-	mu     sync.Mutex        // guards the fields below
-	models map[string]*state // by name
-	trials map[string]*state // what a failed answer may have taught, by the model's name
-	usual  map[string]rungs  // the parts about which a model's failures say nothing: requests with them were accepted, by its name
-
+	mu      sync.Mutex         // guards the fields below
+	models  map[string]*model  // by name
 	schemas map[key]normalised // by schema and dialect
+}
+
+// model is what is known of a model.
+type model struct {
+	state *state // proven by requests that were accepted
+	trial *state // what a failed answer may have taught, for one request; nil if there is none
+	usual rungs  // the parts about which a failure says nothing: requests with them were accepted
+}
+
+// maxModels limits the models of an Endpoint about which something is remembered.
+const maxModels = 100
+
+// use calls f with what is known of a model.
+func (k *knowledge) use(name string, f func(*model)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m := k.models[name]
+	if m == nil {
+		if k.models == nil || len(k.models) >= maxModels {
+			k.models = make(map[string]*model)
+		}
+		m = &model{state: &state{caps: k.caps}}
+		k.models[name] = m
+	}
+	f(m)
+}
+
+// of returns the state of a model.
+func (k *knowledge) of(name string) (s *state) {
+	k.use(name, func(m *model) { s = m.state })
+	return s
 }
 
 // normalised is a result of normalise.
@@ -58,7 +86,7 @@ type state struct {
 	learned []lesson
 }
 
-func (s *state) clone() *state { return &state{caps: s.caps, refused: s.refused, learned: s.learned} }
+func (s *state) clone() *state { return new(*s) }
 
 // lesson is one thing that was learned from a refusal.
 type lesson struct {
@@ -66,75 +94,18 @@ type lesson struct {
 	sentence string // the provider's
 }
 
-// of returns the state of a model.
-func (k *knowledge) of(model string) *state {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s := k.models[model]; s != nil {
-		return s
-	}
-	return &state{caps: k.caps}
-}
-
-// try has the next request to a model try the lesson of a failed answer.
-func (k *knowledge) try(model string, s *state) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.trials == nil || len(k.trials) >= maxModels {
-		k.trials = make(map[string]*state)
-	}
-	k.trials[model] = s
-}
-
-// settle notes parts that are usual in requests to a model.
-func (k *knowledge) settle(model string, parts rungs) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.usual == nil || len(k.usual) >= maxModels {
-		k.usual = make(map[string]rungs)
-	}
-	k.usual[model] |= parts
-}
-
-// usualOf returns the parts that are usual in requests to a model.
-func (k *knowledge) usualOf(model string) rungs {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.usual[model]
-}
-
-// next returns the state for the next request to a model: once the one to be tried, else the known one.
-func (k *knowledge) next(model string) (s *state, trial bool) {
-	k.mu.Lock()
-	s, trial = k.trials[model]
-	delete(k.trials, model)
-	k.mu.Unlock()
-	if trial {
-		return s, true
-	}
-	return k.of(model), false
-}
-
-// maxModels limits the models of an Endpoint about which something is remembered.
-const maxModels = 100
-
 // remember keeps the lessons of a request that was accepted, and logs them without the words of the refusals.
 func (e *Endpoint) remember(s *state) {
-	e.known.mu.Lock()
-	defer e.known.mu.Unlock()
-	before := e.known.models[e.Model]
-	if before == s || before == nil && len(s.learned) == 0 {
-		return
-	}
-	for _, l := range s.learned {
-		if before == nil || !slices.Contains(before.learned, l) {
-			cmp.Or(e.Log, slog.Default()).Info("learned what a model accepts", "provider", e.Provider, "model", e.Model, "learned", l.what)
+	e.known.use(e.Model, func(m *model) {
+		learned := m.state // by another request, which s can lack
+		for _, l := range s.learned {
+			if !slices.Contains(m.state.learned, l) {
+				cmp.Or(e.Log, slog.Default()).Info("learned what a model accepts", "provider", e.Provider, "model", e.Model, "learned", l.what)
+				learned = s
+			}
 		}
-	}
-	if e.known.models == nil || len(e.known.models) >= maxModels {
-		e.known.models = make(map[string]*state)
-	}
-	e.known.models[e.Model] = s
+		m.state = learned
+	})
 }
 
 // maxLearned limits the lessons that are remembered of a model.

@@ -15,18 +15,17 @@ var ladder = []struct {
 	names *regexp.Regexp        // the part, in a refusal; nil for what is tried first
 	costs bool                  // others are climbed in one step
 	in    func(sent *sent) bool // reports whether the request has the part
-	// climb returns what has changed, "" if the part is as plain as it can be.
-	climb func(s *state, sent *sent) string
+	climb change                // changes nothing if the part is as plain as it can be
 }{
 	{nil, true, func(sent *sent) bool { return slices.ContainsFunc(sent.c.Messages, silent) }, otherContent},
-	{says(`call.?id|tool_(use|calls).*\bid\b`), false, func(sent *sent) bool { return sent.some(isCall) }, plainIDs},
-	{says(`alternat|unexpected role|\bturn\b|first message|starts? with`), false, unframed, alternate},
-	{says(`system|only user and assistant`), true, func(sent *sent) bool { return len(sent.c.System) > 0 }, systemAsUser},
-	{thoughts, true, func(sent *sent) bool { return len(carried(sent.earlier())) > 0 }, noEarlierThoughts},
+	{says(`call.?id|tool_(use|calls).*\bid\b`), false, func(sent *sent) bool { return sent.some(isCall) }, form("call_ids: nine", plainIDs)},
+	{says(`alternat|unexpected role|\bturn\b|first message|starts? with`), false, unframed, form("first: user, bridge: true", func(c *Caps) { c.FirstUser, c.Bridge = true, true })},
+	{says(`system|only user and assistant`), true, func(sent *sent) bool { return len(sent.c.System) > 0 }, form("system: user", func(c *Caps) { c.System = User })},
+	{thoughts, true, func(sent *sent) bool { return len(keys(sent.earlier(), isCarried)) > 0 }, noEarlierThoughts},
 	{thoughts, true, (*sent).thinks, noThoughts},
 	{media, true, func(sent *sent) bool { return len(sent.media()) > 0 }, withoutNewestMedia},
 	{media, true, func(sent *sent) bool { return len(sent.media()) > 1 }, withoutMedia},
-	{says(`schema|tools?\b|function|description`), true, func(sent *sent) bool { return len(sent.c.Tools) > 0 }, plainTools},
+	{says(`schema|tools?\b|function|description`), true, func(sent *sent) bool { return len(sent.c.Tools) > 0 }, form("schema: bare", plainTools)},
 }
 
 var (
@@ -61,14 +60,12 @@ func rungsOf(sent *sent) (all rungs) {
 
 // climb is the search for a form that a provider accepts, for one request.
 type climb struct {
-	usual   rungs // say nothing after a status 500
-	vain    rungs // were tried after a status 500
-	climbed rungs // since the refusals say the same: each at most once
-	kept    rungs // of those before, that which helped
-	last    rungs
-	ground  *state // what the rung that was tried last began from; nil if none was
-	sent    *sent  // from ground
-	refusal string // of sent, as lasting has it
+	usual   rungs  // say nothing after a status 500
+	tried   rungs  // since the refusals say the same, and those before that helped: each at most once
+	helped  rungs  // before the refusals say the same
+	last    rungs  // climbed for the latest request
+	ground  *sent  // what last began from; nil if it stays
+	refusal string // of the latest request, as lasting has it
 }
 
 // mark matches words with a digit, and whole times. The long ones are another in each refusal, such as the id of a request.
@@ -85,23 +82,23 @@ func lasting(words string) string {
 }
 
 // next returns the state for the next request after a refusal, nil if it teaches nothing.
-func (c *climb) next(s *state, failed *llm.Error, sent *sent) *state {
+func (c *climb) next(failed *llm.Error, sent *sent) *state {
 	refusal := lasting(failed.Message)
 	switch {
 	case refusal != c.refusal:
-		c.kept |= c.last
-		c.climbed = c.kept
+		c.helped |= c.last
+		c.tried, c.refusal = c.helped, refusal
 	case c.ground != nil:
-		s, sent = c.ground, c.sent
+		sent = c.ground
 	}
+	c.last, c.ground = 0, nil
 	sentence := sent.unquoted(failed.Message)
 	if slices.Contains(teaching, failed.Status) {
-		if next := s.taught(failed, sentence, sent); next != nil {
-			c.ground, c.last = nil, 0
+		if next := sent.taught(failed, sentence); next != nil {
 			return next
 		}
 	}
-	not := c.climbed
+	not := c.tried
 	switch {
 	case failed.Code == "bad_request" && (failed.Status == http.StatusBadRequest || failed.Status == http.StatusUnprocessableEntity):
 	case failed.Code == "provider_error" && failed.Status == http.StatusInternalServerError:
@@ -109,17 +106,9 @@ func (c *climb) next(s *state, failed *llm.Error, sent *sent) *state {
 	default:
 		return nil
 	}
-	climbed, next := s.up(failed, sentence, sent, not, true)
-	if next == nil {
-		return nil
-	}
-	c.last = climbed
-	if c.climbed |= climbed; failed.Status == http.StatusInternalServerError {
-		c.vain |= climbed
-	}
-	c.ground, c.sent, c.refusal = s, sent, refusal
-	if climbed&free != 0 {
-		c.ground = nil
+	climbed, next := sent.up(failed, sentence, not, true)
+	if c.last, c.tried = climbed, c.tried|climbed; climbed&free == 0 {
+		c.ground = sent
 	}
 	return next
 }
@@ -128,41 +117,41 @@ func (c *climb) next(s *state, failed *llm.Error, sent *sent) *state {
 var teaching = []int{http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusInternalServerError}
 
 // learnLater returns the state after a failure in the answer to an accepted request, nil if it teaches nothing.
-func (s *state) learnLater(failed *llm.Error, sent *sent) *state {
+func (s *sent) learnLater(failed *llm.Error) *state {
 	if failed.Code != "bad_request" && failed.Code != "provider_error" {
 		return nil
 	}
-	sentence := sent.unquoted(failed.Message)
-	if next := s.taught(failed, sentence, sent); next != nil {
+	sentence := s.unquoted(failed.Message)
+	if next := s.taught(failed, sentence); next != nil {
 		return next
 	}
-	_, next := s.up(failed, sentence, sent, 0, failed.Code == "bad_request")
+	_, next := s.up(failed, sentence, 0, failed.Code == "bad_request")
 	return next
 }
 
 // up climbs the first rung that changes something: one about what a sentence names, or else, if all is set, any, those without cost at once.
-func (s *state) up(failed *llm.Error, sentence string, sent *sent, not rungs, all bool) (climbed rungs, next *state) {
-	next = s.clone()
+func (s *sent) up(failed *llm.Error, sentence string, not rungs, all bool) (climbed rungs, next *state) {
+	next = s.state.clone()
 	for _, named := range []bool{true, false} {
 		for i, r := range ladder {
-			switch {
-			case not.has(i) || !named && !all || !r.in(sent) || named != (r.names != nil && r.names.MatchString(sentence)):
+			names := r.names != nil && r.names.MatchString(sentence)
+			if not.has(i) || named != names || !named && !all || climbed != 0 && r.costs || !r.in(s) {
 				continue
-			case climbed != 0 && (r.costs || named):
+			}
+			what := r.climb(next, s, nil)
+			if what == "" {
+				continue
+			}
+			next.learned = next.with(lesson{what, failed.Message})
+			if climbed |= 1 << i; r.costs || named {
 				return climbed, next
 			}
-			if what := r.climb(next, sent); what != "" {
-				next.learned = next.with(lesson{what, failed.Message})
-				if climbed |= 1 << i; r.costs || named {
-					return climbed, next
-				}
-			}
-		}
-		if climbed != 0 {
-			return climbed, next
 		}
 	}
-	return 0, nil
+	if climbed == 0 {
+		return 0, nil
+	}
+	return climbed, next
 }
 
 // silent reports whether m has calls and no text, or a result without text.
@@ -173,21 +162,13 @@ func silent(m Message) bool {
 }
 
 // otherContent leaves out the content of a message that has only calls, or makes it empty.
-func otherContent(s *state, _ *sent) string {
+func otherContent(s *state, _ *sent, _ []string) string {
 	other := "absent"
 	if s.caps.Content == other {
 		other = "empty"
 	}
 	s.caps.Content = other
 	return "content: " + other
-}
-
-func plainIDs(s *state, _ *sent) string {
-	if s.caps.IDs == NineID || s.caps.IDs == GivenID {
-		return ""
-	}
-	s.caps.IDs = NineID
-	return "call_ids: nine"
 }
 
 // unframed reports whether the conversation does not begin with a user's message, or a user's message follows a result.
@@ -201,68 +182,52 @@ func unframed(sent *sent) bool {
 	return list[0].Role != User
 }
 
-// alternate makes the roles of a request alternate.
-func alternate(s *state, _ *sent) string {
-	if s.caps.FirstUser && s.caps.Bridge {
-		return ""
-	}
-	s.caps.FirstUser, s.caps.Bridge = true, true
-	return "first: user, bridge: true"
-}
-
-func systemAsUser(s *state, _ *sent) string {
-	if s.caps.System == User {
-		return ""
-	}
-	s.caps.System = User
-	return "system: user"
-}
-
-func noEarlierThoughts(s *state, sent *sent) string {
-	earlier := carried(sent.earlier())
+func noEarlierThoughts(s *state, sent *sent, _ []string) string {
+	earlier := keys(sent.earlier(), isCarried)
 	s.refused = s.refused.with(earlier...)
 	return fmt.Sprintf("%d pieces of reasoning of earlier turns were refused", len(earlier))
 }
 
-func noThoughts(s *state, sent *sent) string {
-	all := carried(sent.c.Messages)
+func noThoughts(s *state, sent *sent, _ []string) string {
+	all := keys(sent.c.Messages, isCarried)
 	s.refused, s.caps.Missing = s.refused.with(all...), false
 	return fmt.Sprintf("%d pieces of reasoning were refused", len(all))
 }
 
-func withoutNewestMedia(s *state, sent *sent) string {
-	list := sent.media()
-	s.refused = s.refused.with(list[len(list)-1].key())
+func withoutNewestMedia(s *state, sent *sent, _ []string) string {
+	all := sent.media()
+	s.refused = s.refused.with(all[len(all)-1])
 	return "the newest image or file was refused"
 }
 
-func withoutMedia(s *state, sent *sent) string {
-	list := sent.media()
-	for _, m := range list {
-		s.refused = s.refused.with(m.key())
-	}
-	return fmt.Sprintf("%d images and files were refused", len(list))
+func withoutMedia(s *state, sent *sent, _ []string) string {
+	all := sent.media()
+	s.refused = s.refused.with(all...)
+	return fmt.Sprintf("%d images and files were refused", len(all))
 }
 
-// plainTools gives the tools short descriptions and schemas that all servers accept.
-func plainTools(s *state, _ *sent) string {
-	if s.caps.Schema == BareSchema {
-		return ""
+// plainIDs are ids that all servers accept.
+func plainIDs(c *Caps) {
+	if c.IDs != GivenID {
+		c.IDs = NineID
 	}
-	s.caps.Schema = BareSchema
-	if s.caps.Description == 0 || s.caps.Description > 1024 {
-		s.caps.Description = 1024
+}
+
+// plainTools are short descriptions and schemas that all servers accept.
+func plainTools(c *Caps) {
+	if c.Schema = BareSchema; c.Description == 0 || c.Description > 1024 {
+		c.Description = 1024
 	}
-	return "schema: bare"
 }
 
 func isCall(p Part) bool    { return p.Call != nil }
 func isCarried(p Part) bool { return p.Carried != nil }
+func isMedia(p Part) bool   { return p.Media != nil }
 
 // thinks reports whether an answer has reasoning, or what stands for it.
 func (s *sent) thinks() bool {
 	isAnswer := func(m Message) bool { return m.Role == Assistant }
-	return s.some(isCarried) || s.filled && slices.ContainsFunc(s.c.Messages, isAnswer)
+	return s.some(isCarried) || s.state.caps.Missing && slices.ContainsFunc(s.c.Messages, isAnswer)
 }
 
 // some reports whether a part of the conversation is one of those.
@@ -280,26 +245,21 @@ func (s *sent) earlier() []Message {
 	return nil
 }
 
-// carried returns the keys of carried data.
-func carried(list []Message) (all []key) {
+// media returns the keys of the images and files that were sent, in order.
+func (s *sent) media() []key { return keys(s.c.Messages, isMedia) }
+
+// keys returns the keys of some reasoning, images and files.
+func keys(list []Message, is func(Part) bool) (all []key) {
 	for _, m := range list {
 		for _, p := range m.Parts {
-			if p.Carried != nil {
+			switch {
+			case !is(p):
+			case p.Media != nil:
+				all = append(all, p.Media.key())
+			default:
 				all = append(all, keyOf("carried", p.Carried))
 			}
 		}
 	}
 	return all
-}
-
-// media returns the images and files that were sent, in order.
-func (s *sent) media() (list []*Media) {
-	for _, m := range s.c.Messages {
-		for _, p := range m.Parts {
-			if p.Media != nil {
-				list = append(list, p.Media)
-			}
-		}
-	}
-	return list
 }

@@ -55,7 +55,7 @@ var parts = map[string]func(c *Conversation, caps Caps) bool{
 	"ids":              func(_ *Conversation, caps Caps) bool { return caps.IDs != NineID },
 	"first":            func(c *Conversation, _ Caps) bool { return c.Messages[0].Role != User },
 	"system":           func(c *Conversation, _ Caps) bool { return len(c.System) > 0 },
-	"earlier thoughts": func(c *Conversation, _ Caps) bool { return len(carried((&sent{c: c}).earlier())) > 0 },
+	"earlier thoughts": func(c *Conversation, _ Caps) bool { return len(keys((&sent{c: c}).earlier(), isCarried)) > 0 },
 	"thoughts":         func(c *Conversation, _ Caps) bool { return (&sent{c: c}).some(isCarried) },
 	"new image":        func(c *Conversation, _ Caps) bool { return len((&sent{c: c}).media()) > 1 },
 	"images":           func(c *Conversation, _ Caps) bool { return len((&sent{c: c}).media()) > 0 },

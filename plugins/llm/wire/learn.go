@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,12 +16,11 @@ import (
 // are in order: the more special ones come first.
 var lessons = []struct {
 	says *regexp.Regexp
-	// change returns what has changed, "" if nothing has. match[0] is the whole sentence.
-	change func(s *state, sent *sent, match []string) string
+	change
 }{
-	{says(`reasoning_content.*(missing|must be passed back|required)|missing .?reasoning_content`), missingReasoning},
+	{says(`reasoning_content.*(missing|must be passed back|required)|missing .?reasoning_content`), form("reasoning: reasoning_content", missingReasoning)},
 	{says(`\breasoning(_content|_details)?\b.*(not permitted|not allowed|unsupported|not supported|unexpected|unknown|must not|should not)|(extra|unknown|unexpected|unrecognized).*\breasoning(_content|_details)?\b`), noReasoning},
-	{says(`missing a .?thought.?signature`), signed},
+	{says(`missing a .?thought.?signature`), form("signatures: true", func(c *Caps) { c.Signed = true })},
 	{says(`max_completion_tokens`), otherLimit},
 	{says(`invalid schema for function '([^']+)'`), namedTool},
 	{says(`(?:function_declarations|tools)[.\[](\d+)`), numberedTool},
@@ -28,19 +28,34 @@ var lessons = []struct {
 	{says(`unsupported|not supported|does not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|extra (inputs|fields)|cannot both|invalid (parameter|argument|field)|deprecated`), member},
 }
 
+// change changes a clone of what was known when a request was refused. It returns what has changed, "" if nothing has. match is how the
+// sentence matches a lesson, with the whole sentence first.
+type change func(s *state, sent *sent, match []string) string
+
+// form returns a change of the capabilities.
+func form(what string, set func(c *Caps)) change {
+	return func(s *state, _ *sent, _ []string) string {
+		before := s.caps
+		if set(&s.caps); reflect.DeepEqual(s.caps, before) {
+			return ""
+		}
+		return what
+	}
+}
+
 func says(pattern string) *regexp.Regexp { return regexp.MustCompile("(?i)" + pattern) }
 
 // taught returns the state after a refusal whose sentence has a lesson, nil if it has none.
-func (s *state) taught(failed *llm.Error, sentence string, sent *sent) *state {
-	next := s.clone()
+func (s *sent) taught(failed *llm.Error, sentence string) *state {
+	next := s.state.clone()
 	for _, l := range lessons {
 		match := l.says.FindStringSubmatch(sentence)
 		if match == nil {
 			continue
 		}
 		match[0] = sentence
-		if what := l.change(next, sent, match); what != "" {
-			next.learned = s.with(lesson{what, failed.Message})
+		if what := l.change(next, s, match); what != "" {
+			next.learned = next.with(lesson{what, failed.Message})
 			return next
 		}
 	}
@@ -109,12 +124,10 @@ func eachText(value any, f func(string)) {
 	}
 }
 
-func missingReasoning(s *state, _ *sent, _ []string) string {
-	if s.caps.Missing {
-		return ""
+func missingReasoning(c *Caps) {
+	if !c.Missing {
+		c.Reasoning, c.Missing = "reasoning_content", true
 	}
-	s.caps.Reasoning, s.caps.Missing = "reasoning_content", true
-	return "reasoning: reasoning_content"
 }
 
 // noReasoning leaves out the reasoning of earlier answers.
@@ -124,14 +137,6 @@ func noReasoning(s *state, sent *sent, _ []string) string {
 	}
 	s.caps.Reasoning = "none"
 	return "reasoning: none"
-}
-
-func signed(s *state, _ *sent, _ []string) string {
-	if s.caps.Signed {
-		return ""
-	}
-	s.caps.Signed = true
-	return "signatures: true"
 }
 
 // otherLimit exchanges the two names of the limit of an answer.
@@ -168,7 +173,7 @@ func numberedTool(s *state, sent *sent, match []string) string {
 }
 
 func noImages(s *state, sent *sent, _ []string) string {
-	if !slices.ContainsFunc(sent.media(), (*Media).Image) {
+	if !sent.some(func(p Part) bool { return p.Media != nil && p.Media.Image() }) {
 		return ""
 	}
 	s.caps.Media = slices.DeleteFunc(slices.Clone(s.caps.Media), isImage)

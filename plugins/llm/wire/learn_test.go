@@ -79,7 +79,7 @@ func TestLearn_FromSentences(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next := new(climb).next(s, &llm.Error{Status: 400, Code: code(400, sentence), Message: "p: 400: " + sentence}, &sent{c: c, body: body})
+		next := new(climb).next(&llm.Error{Status: 400, Code: code(400, sentence), Message: "p: 400: " + sentence}, &sent{s, c, body})
 		got := ""
 		if next != nil {
 			got = next.learned[0].what
@@ -91,7 +91,7 @@ func TestLearn_FromSentences(t *testing.T) {
 			t.Errorf("%s: what was known has changed", sentence)
 		}
 		for _, status := range []int{0, 401, 403, 413, 429, 503} {
-			if new(climb).next(s, &llm.Error{Status: status, Code: code(status, sentence), Message: sentence}, &sent{c: c, body: body}) != nil {
+			if new(climb).next(&llm.Error{Status: status, Code: code(status, sentence), Message: sentence}, &sent{s, c, body}) != nil {
 				t.Errorf("%d %s: was learned from", status, sentence)
 			}
 		}
@@ -296,5 +296,25 @@ func TestExchange_RefusesTheNewestImageFirst(t *testing.T) {
 	}
 	if len(*bodies) != 3 || !strings.Contains((*bodies)[2], "2.png that the model has refused") {
 		t.Errorf("%q", *bodies)
+	}
+}
+
+// A slower request that knew less forgets nothing of what another has learned.
+func TestExchange_KeepsLessonsOfOthers(t *testing.T) {
+	e, _, _ := endpoint(t, func(body string) string {
+		if strings.Contains(body, `"seed"`) {
+			return "Unknown parameter: 'seed'"
+		}
+		return ""
+	})
+	before := e.known.of(e.Model)
+	res, err := e.Exchange(t.Context(), "http://x.example", everything, plainShape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	e.remember(before)
+	if got := e.Learned(); !slices.Equal(got, []string{"without seed"}) {
+		t.Errorf("learned %q", got)
 	}
 }

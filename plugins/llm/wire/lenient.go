@@ -3,9 +3,11 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/batonrun/baton/plugins/problem"
@@ -206,55 +208,31 @@ func (a *Answer) Failed(object []byte, content bool) error {
 	return a.endpoint.Fault(0, object)
 }
 
-// unquote returns the text of a JSON string. The halves of a character of which the other is in another piece are in the
-// form of three bytes that UTF-8 would have for them.
+// surrogates matches characters outside the basic plane in a JSON string, and what could look like them. Its group is half of one alone.
+var surrogates = regexp.MustCompile(`(?:\\\\)+|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u([dD][89a-fA-F]..)`)
+
+// unquote returns the text of a JSON string. A half of a character, of which the other is in another piece, is in the form of three bytes
+// that UTF-8 would have for it.
 func unquote(data []byte) string {
-	if !bytes.Contains(data, []byte(`\ud`)) && !bytes.Contains(data, []byte(`\uD`)) {
-		var s string
+	var s string
+	if !bytes.Contains(data, []byte(`\u`)) {
 		_ = json.Unmarshal(data, &s) // is a string: the decoder has looked
 		return s
 	}
-	inner := data[1 : len(data)-1]
-	var head, tail []byte
-	if r := halfAt(inner, 0); r >= 0xDC00 {
-		head, inner = wide(r), inner[escaped:]
-	}
-	if n := len(inner) - escaped; n >= 0 && !isEscaped(inner, n) {
-		if r := halfAt(inner, n); r > 0 && r < 0xDC00 {
-			tail, inner = wide(r), inner[:n]
+	var text []byte
+	from, end := 1, len(data)-1
+	for _, found := range append(surrogates.FindAllSubmatchIndex(data, -1), []int{end, end, end, end}) {
+		if found[2] < 0 {
+			continue
 		}
+		_ = json.Unmarshal(slices.Concat([]byte{'"'}, data[from:found[0]], []byte{'"'}), &s)
+		text = append(text, s...)
+		if r, err := strconv.ParseUint(string(data[found[2]:found[3]]), 16, 16); err == nil {
+			text = append(text, 0xE0|byte(r>>12), 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F)
+		}
+		from = found[1]
 	}
-	var s string
-	_ = json.Unmarshal(append(append([]byte{'"'}, inner...), '"'), &s)
-	return string(head) + s + string(tail)
-}
-
-const escaped = len(`\ud83d`)
-
-// halfAt returns the half of a character that is escaped at n in the text of a JSON string, 0 if there is none.
-func halfAt(text []byte, n int) rune {
-	if len(text) < n+escaped || text[n] != '\\' || text[n+1] != 'u' {
-		return 0
-	}
-	r, err := strconv.ParseUint(string(text[n+2:n+escaped]), 16, 16)
-	if err != nil || r < 0xD800 || r > 0xDFFF {
-		return 0
-	}
-	return rune(r)
-}
-
-// isEscaped reports whether the backslash at n is itself escaped.
-func isEscaped(text []byte, n int) bool {
-	before := 0
-	for before < n && text[n-1-before] == '\\' {
-		before++
-	}
-	return before%2 == 1
-}
-
-// wide returns half of a character in three bytes.
-func wide(r rune) []byte {
-	return []byte{0xE0 | byte(r>>12), 0x80 | byte(r>>6)&0x3F, 0x80 | byte(r)&0x3F}
+	return string(text)
 }
 
 // half joins the halves of characters over the pieces of a text.
@@ -262,31 +240,33 @@ type half string
 
 // join returns s without halves, and keeps one at its end for the next piece.
 func (h *half) join(s string) string {
-	if *h != "" {
-		s = string(*h) + s
-		*h = ""
+	s = string(*h) + s
+	*h = ""
+	if n := len(s) - 3; n >= 0 && surrogate(s[n:])&^0x3FF == 0xD800 {
+		*h, s = half(s[n:]), s[:n]
 	}
 	if utf8.ValidString(s) {
 		return s
 	}
-	if n := len(s) - 3; n >= 0 && s[n] == 0xED && s[n+1] >= 0xA0 && s[n+1] < 0xB0 {
-		*h, s = half(s[n:]), s[:n]
-	}
 	var joined strings.Builder
 	for s != "" {
-		if len(s) >= 6 && s[0] == 0xED && s[1] >= 0xA0 && s[1] < 0xB0 && s[3] == 0xED && s[4] >= 0xB0 {
-			high := rune(s[1]&0x3F)<<6 | rune(s[2]&0x3F)
-			low := rune(s[4]&0x3F)<<6 | rune(s[5]&0x3F)
-			joined.WriteRune(0x10000 + (0xD000|high-0xD800)<<10 + (0xD000 | low - 0xDC00))
-			s = s[6:]
-			continue
-		}
 		r, n := utf8.DecodeRuneInString(s)
-		if r == utf8.RuneError && n == 1 && len(s) >= 3 && s[0] == 0xED && s[1] >= 0xA0 {
-			n = 3 // half a character alone
+		if first := surrogate(s); first > 0 {
+			n = 3
+			if r = utf16.DecodeRune(first, surrogate(s[n:])); r != utf8.RuneError {
+				n = 6
+			}
 		}
 		joined.WriteRune(r)
 		s = s[n:]
 	}
 	return joined.String()
+}
+
+// surrogate returns the half of a character at the beginning of s, 0 if there is none.
+func surrogate(s string) rune {
+	if len(s) < 3 || s[0] != 0xED || s[1] < 0xA0 {
+		return 0
+	}
+	return 0xD000 | rune(s[1]&0x3F)<<6 | rune(s[2]&0x3F)
 }

@@ -51,19 +51,16 @@ func normalise(raw json.RawMessage, d Dialect) (json.RawMessage, map[string]stri
 	if len(raw) > maxSchema {
 		return nil, nil, fmt.Errorf("its schema is larger than %d kB", maxSchema>>10)
 	}
-	given, err := decode(raw)
-	if err != nil || !json.Valid(raw) {
+	if !json.Valid(raw) {
 		return nil, nil, errors.New("its schema is not JSON")
 	}
-	before, _ := decode(raw)
-	n := &normaliser{dialect: d, nodes: maxNodes}
-	root, _ := given.(object)
-	n.defs = root
-	out, err := n.root(root)
+	given, _ := decode(raw).(object)
+	n := &normaliser{dialect: d, nodes: maxNodes, defs: given}
+	out, err := n.root(given)
 	if err != nil {
 		return nil, nil, err
 	}
-	if reflect.DeepEqual(any(out), before) {
+	if reflect.DeepEqual(any(out), decode(raw)) {
 		return raw, nil, nil // with its members in their order
 	}
 	schema, err := json.Marshal(out)
@@ -72,11 +69,11 @@ func normalise(raw json.RawMessage, d Dialect) (json.RawMessage, map[string]stri
 
 type object = map[string]any
 
-func decode(raw json.RawMessage) (v any, err error) {
+func decode(raw json.RawMessage) (v any) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
-	err = d.Decode(&v)
-	return v, err
+	_ = d.Decode(&v) // is valid
+	return v
 }
 
 // normaliser converts one schema.
@@ -95,18 +92,14 @@ func (n *normaliser) references() bool {
 
 // root returns the schema of an object.
 func (n *normaliser) root(given object) (object, error) {
-	s := maps.Clone(given)
+	s := maps.Clone(n.resolve(given))
 	if s == nil {
 		s = object{}
 	}
-	if target, ok := n.resolve(s); ok {
-		target = maps.Clone(target)
-		for _, defs := range []string{"$defs", "definitions"} {
-			if s[defs] != nil {
-				target[defs] = s[defs]
-			}
+	for _, defs := range []string{"$defs", "definitions"} {
+		if given[defs] != nil {
+			s[defs] = given[defs]
 		}
-		s = target
 	}
 	s["type"] = "object"
 	if _, ok := s["properties"].(object); !ok {
@@ -125,37 +118,37 @@ func (n *normaliser) root(given object) (object, error) {
 	return out.(object), nil
 }
 
-// resolve returns the target of a local reference.
-func (n *normaliser) resolve(s object) (object, bool) {
+// resolve returns the target of a local reference, an empty object for another reference, or s if it is none.
+func (n *normaliser) resolve(s object) object {
 	ref, ok := s["$ref"].(string)
 	if !ok {
-		return nil, false
+		return s
 	}
 	at := any(n.defs)
-	path, ok := strings.CutPrefix(ref, "#/")
-	if ref == "#" {
-		path, ok = "", true
-	}
-	if !ok {
-		return object{}, true // another document
-	}
-	for step := range strings.SplitSeq(path, "/") {
-		if path == "" {
-			break
-		}
-		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+	steps := strings.Split(ref, "/")
+	for _, step := range steps[1:] {
 		in, _ := at.(object)
-		at = in[step]
+		at = in[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
 	}
 	target, ok := at.(object)
-	if !ok {
-		return object{}, true
+	if !ok || steps[0] != "#" {
+		return object{}
 	}
-	if rest := without(s, "$ref"); len(rest) > 0 { // a description beside the reference
+	if len(s) > 1 { // a description beside the reference
 		target = maps.Clone(target)
-		maps.Copy(target, rest)
+		maps.Copy(target, without(s, "$ref"))
 	}
-	return target, true
+	return target
+}
+
+// branches returns the alternatives of a kind in a schema.
+func (n *normaliser) branches(s object, kind string) (all []object) {
+	list, _ := s[kind].([]any)
+	for _, b := range list {
+		branch, _ := b.(object)
+		all = append(all, n.resolve(branch))
+	}
+	return all
 }
 
 func without(s object, names ...string) object {
@@ -172,14 +165,10 @@ func (n *normaliser) mergeBranches(s object) {
 	properties := maps.Clone(s["properties"].(object))
 	required := texts(s["required"])
 	for _, kind := range []string{"allOf", "anyOf", "oneOf"} {
-		branches, _ := s[kind].([]any)
+		branches := n.branches(s, kind)
 		delete(s, kind)
 		var common []string
-		for i, b := range branches {
-			branch, _ := b.(object)
-			if target, ok := n.resolve(branch); ok {
-				branch = target
-			}
+		for i, branch := range branches {
 			own, _ := branch["properties"].(object)
 			for _, name := range slices.Sorted(maps.Keys(own)) {
 				properties[name] = either(properties[name], own[name])
@@ -261,8 +250,7 @@ func (n *normaliser) node(v any, depth int) (any, error) {
 		}
 		n.resolved++
 		defer func() { n.resolved-- }()
-		target, _ := n.resolve(s)
-		return n.node(target, depth+1)
+		return n.node(n.resolve(s), depth+1)
 	} else if refers && !strings.HasPrefix(ref, "#") {
 		s = without(s, "$ref")
 	}
@@ -401,21 +389,15 @@ var bare = []string{"type", "description", "properties", "required", "items", "e
 // firstBranch replaces alternatives by the first that is more than null.
 func (n *normaliser) firstBranch(s object) {
 	for _, kind := range []string{"allOf", "anyOf", "oneOf"} {
-		branches, _ := s[kind].([]any)
-		for _, b := range branches {
-			branch, _ := b.(object)
-			if target, ok := n.resolve(branch); ok {
-				branch = target
+		branches := n.branches(s, kind)
+		i := slices.IndexFunc(branches, func(branch object) bool { return branch["type"] != "null" })
+		if i < 0 {
+			continue
+		}
+		for member, value := range branches[i] {
+			if s[member] == nil {
+				s[member] = value
 			}
-			if branch["type"] == "null" {
-				continue
-			}
-			for member, value := range branch {
-				if s[member] == nil {
-					s[member] = value
-				}
-			}
-			break
 		}
 	}
 }
@@ -483,7 +465,8 @@ func geminiNode(s object) object {
 		}
 		if s["enum"] = words; numbers {
 			delete(s, "enum")
-			s["description"] = strings.TrimSpace(fmt.Sprintf("%v One of: %s.", orNone(s["description"]), joined(words)))
+			description, _ := s["description"].(string)
+			s["description"] = strings.TrimSpace(description + " One of: " + strings.Join(texts(words), ", ") + ".")
 		}
 	}
 	if types, ok := s["type"].([]any); ok {
@@ -511,19 +494,4 @@ func ollamaNode(s object) object {
 		}
 	}
 	return s
-}
-
-func orNone(v any) any {
-	if v == nil {
-		return ""
-	}
-	return v
-}
-
-func joined(words []any) string {
-	var list []string
-	for _, w := range words {
-		list = append(list, fmt.Sprint(w))
-	}
-	return strings.Join(list, ", ")
 }

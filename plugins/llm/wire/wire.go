@@ -33,12 +33,11 @@ type Endpoint struct {
 	asked *url.URL // of the latest request, for error messages; nil if there was none
 	Log   *slog.Logger
 
-	sent    *sent // the latest request; nil if there was none
-	pace    *pace.Pacer
-	address string // a hash of its base URL
-	known   *knowledge
-	proven  func()                  // remembers what the last request was sent with; nil if none was accepted
-	refused func(*llm.Error) *state // what is known after a failure in the answer to the last request; nil if none was accepted
+	sent     *sent // the latest request; nil if there was none
+	accepted bool  // sent was accepted, and its answer is not over
+	pace     *pace.Pacer
+	address  string // a hash of its base URL
+	known    *knowledge
 }
 
 // For returns e for a request with options, which can name another model.
