@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -10,30 +11,23 @@ import (
 // of the name, so it is found in any text. The zero value has none.
 type aliases struct {
 	names map[string]string
-	keys  *regexp.Regexp    // matches the names as keys of JSON; nil if there are others since
-	back  *strings.Replacer // likewise
+	keys  *regexp.Regexp    // matches the names as keys of JSON
+	byKey map[string]string // keys with the aliases by those
+	back  *strings.Replacer
 }
 
-func (a *aliases) add(alias, name string) {
-	if a.names == nil {
-		a.names = make(map[string]string)
-	}
-	a.names[alias] = name
-	a.keys, a.back = nil, nil
-}
-
-func (a *aliases) compile() {
-	if a.keys != nil {
-		return
-	}
+func aliasesOf(names map[string]string) aliases {
+	a := aliases{names: names, byKey: make(map[string]string, len(names))}
 	var keys, back []string
-	for alias, name := range a.names {
+	for alias, name := range names {
 		key := quotedJSON(name)
 		keys = append(keys, regexp.QuoteMeta(key))
+		a.byKey[key] = quotedJSON(alias)
 		back = append(back, alias, key[1:len(key)-1])
 	}
-	a.keys = regexp.MustCompile(`(` + strings.Join(keys, "|") + `)(\s*:)`)
+	a.keys = regexp.MustCompile(`(` + strings.Join(keys, "|") + `)\s*:`)
 	a.back = strings.NewReplacer(back...)
+	return a
 }
 
 // put returns the arguments of a call with aliases as keys.
@@ -41,14 +35,9 @@ func (a *aliases) put(arguments json.RawMessage) json.RawMessage {
 	if len(a.names) == 0 {
 		return arguments
 	}
-	a.compile()
-	byKey := make(map[string]string, len(a.names))
-	for alias, name := range a.names {
-		byKey[quotedJSON(name)] = quotedJSON(alias)
-	}
 	return a.keys.ReplaceAllFunc(arguments, func(found []byte) []byte {
-		key := a.keys.FindSubmatch(found)
-		return append([]byte(byKey[string(key[1])]), key[2]...)
+		end := bytes.LastIndexByte(found, '"') + 1
+		return append([]byte(a.byKey[string(found[:end])]), found[end:]...)
 	})
 }
 
@@ -57,7 +46,6 @@ func (a *aliases) resolve(piece string) string {
 	if len(a.names) == 0 {
 		return piece
 	}
-	a.compile()
 	return a.back.Replace(piece)
 }
 

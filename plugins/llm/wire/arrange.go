@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -118,7 +119,7 @@ type said struct {
 // read converts messages and collects the instructions.
 func (a *arranger) read(messages []llms.MessageContent) (list []*said) {
 	for _, given := range messages {
-		m := &said{Message: Message{Role: roleOf(given.Role)}, results: map[*Call]*Result{}}
+		m := &said{Message: Message{Role: cmp.Or(roles[given.Role], User)}, results: map[*Call]*Result{}}
 		for _, p := range given.Parts {
 			part, ok := a.part(m.Role, p)
 			switch {
@@ -136,17 +137,9 @@ func (a *arranger) read(messages []llms.MessageContent) (list []*said) {
 	return list
 }
 
-func roleOf(r llms.ChatMessageType) string {
-	switch r {
-	case llms.ChatMessageTypeSystem:
-		return "system"
-	case llms.ChatMessageTypeAI:
-		return Assistant
-	case llms.ChatMessageTypeTool, llms.ChatMessageTypeFunction:
-		return Results
-	default:
-		return User
-	}
+// roles are the roles of messages by those of a request. Others are users'.
+var roles = map[llms.ChatMessageType]string{
+	llms.ChatMessageTypeSystem: "system", llms.ChatMessageTypeAI: Assistant, llms.ChatMessageTypeTool: Results, llms.ChatMessageTypeFunction: Results,
 }
 
 // part converts a part of a message; ok is false for a part that is left out.

@@ -271,7 +271,8 @@ func (a *Answer) settle() error {
 		}
 		c.name = cmp.Or(c.name, "unnamed")
 		if object := c.lastObject(); object != "" {
-			c.arguments = one(object)
+			c.arguments = arguments{}
+			c.add(Args{object, true}, 0)
 		}
 	}
 	for _, c := range l.list {
@@ -311,12 +312,6 @@ func (a *arguments) add(piece Args, event int) {
 	a.last, a.event = text, event
 	a.text.WriteString(text)
 	a.scan()
-}
-
-// one returns the arguments of one object.
-func one(object string) (a arguments) {
-	a.add(Args{object, true}, 0)
-	return a
 }
 
 // scan looks for the end of the first object in the new text.

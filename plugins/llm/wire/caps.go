@@ -27,12 +27,6 @@ type Caps struct {
 	Without     []string // members of a request that are left out
 }
 
-// without returns c without a member of a request.
-func (c Caps) without(member string) Caps {
-	c.Without = append(slices.Clip(c.Without), member)
-	return c
-}
-
 // Takes reports whether the model gets parts of a media type, or images by their URLs.
 func (c Caps) Takes(mediaType string, url bool) bool {
 	if url {

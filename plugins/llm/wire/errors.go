@@ -35,7 +35,10 @@ type fault struct {
 }
 
 // Fault returns the failure in body, which is a response with status or, if status is 0, an event.
-func (e *Endpoint) Fault(status int, body []byte) *llm.Error {
+func (e *Endpoint) Fault(status int, body []byte) *llm.Error { return e.fault(status, body, 0) }
+
+// fault is Fault for a response whose headers say when to ask again.
+func (e *Endpoint) fault(status int, body []byte, after time.Duration) *llm.Error {
 	var f fault
 	if json.Unmarshal(bytes.Trim(body, "[] \r\n"), &f) == nil { // Google can send a list with one element
 		var inner fault
@@ -48,12 +51,9 @@ func (e *Endpoint) Fault(status int, body []byte) *llm.Error {
 		status = int(n)
 	}
 	words := []string{f.Type, fmt.Sprint(f.Code), f.Status, e.sent.unquoted(text)}
-	var delay time.Duration
 	for _, d := range f.Details {
 		words = append(words, d.Reason)
-		if after, err := time.ParseDuration(d.RetryDelay); err == nil && after > 0 {
-			delay = after
-		}
+		after = cmp.Or(after, delay(d.RetryDelay))
 	}
 	code, retryable := codeOf(status, strings.ToLower(strings.Join(words, " ")))
 	if code == "model_not_found" && !strings.Contains(text, e.Model) {
@@ -66,9 +66,9 @@ func (e *Endpoint) Fault(status int, body []byte) *llm.Error {
 	if status > 0 {
 		message = fmt.Sprintf("%s: %d: %s", e.Provider, status, e.clean(text))
 	}
-	failed := &llm.Error{Code: code, Message: message + e.advice(code), Status: status, RetryAfter: delay, Retryable: retryable}
+	failed := &llm.Error{Code: code, Message: message + e.advice(code), Status: status, RetryAfter: after, Retryable: retryable}
 	if code == "rate_limited" {
-		e.pace.Model(e.Model).Refused(delay)
+		e.pace.Model(e.Model).Refused(after)
 	}
 	e.teach(failed)
 	return failed
@@ -104,31 +104,35 @@ func codeOf(status int, words string) (code string, retryable bool) {
 			return c.code, c.retryable
 		}
 	}
-	switch status {
-	case http.StatusUnauthorized:
-		return "invalid_api_key", false
-	case http.StatusPaymentRequired:
-		return "quota_exceeded", false
-	case http.StatusForbidden:
-		return "permission_denied", false
-	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		if strings.Contains(words, "model") {
-			return "model_not_found", false
-		}
-		return "not_an_api", false
-	case http.StatusRequestEntityTooLarge:
-		return "context_too_long", false
-	case http.StatusTooManyRequests:
-		return "rate_limited", true
-	case http.StatusServiceUnavailable, 529: // 529 is Anthropic's
-		return "overloaded", true
-	case http.StatusRequestTimeout, http.StatusGatewayTimeout, 524: // 524 is Cloudflare's
-		return "timeout", true
+	if c, ok := statuses[status]; ok {
+		return c.code, c.retryable
 	}
-	if status >= 300 && status < 500 { // a redirect, which is not followed, is a wrong address
+	switch {
+	case (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) && strings.Contains(words, "model"):
+		return "model_not_found", false
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
+		return "not_an_api", false
+	case status >= 300 && status < 500: // a redirect, which is not followed, is a wrong address
 		return "bad_request", status == http.StatusConflict
 	}
 	return "provider_error", true
+}
+
+// statuses are the codes of failures by their status.
+var statuses = map[int]struct {
+	code      string
+	retryable bool
+}{
+	http.StatusUnauthorized:          {"invalid_api_key", false},
+	http.StatusPaymentRequired:       {"quota_exceeded", false},
+	http.StatusForbidden:             {"permission_denied", false},
+	http.StatusRequestEntityTooLarge: {"context_too_long", false},
+	http.StatusTooManyRequests:       {"rate_limited", true},
+	http.StatusServiceUnavailable:    {"overloaded", true},
+	529:                              {"overloaded", true}, // Anthropic's
+	http.StatusRequestTimeout:        {"timeout", true},
+	http.StatusGatewayTimeout:        {"timeout", true},
+	524:                              {"timeout", true}, // Cloudflare's
 }
 
 // advice returns the cure of a failure, as the end of its message.
@@ -202,20 +206,16 @@ func (e *Endpoint) Refuse(format string, args ...any) error {
 	return &llm.Error{Code: "bad_request", Message: e.Provider + ": " + e.clean(fmt.Sprintf(format, args...))}
 }
 
-// retryAfter returns the delay requested by a provider, in seconds, milliseconds or as a date.
-func retryAfter(h http.Header) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
-		return seconds(ms / 1000)
+// delay returns the time until a provider wants to be asked again: seconds, a duration such as 6m0s, or a date. It is 0 for other texts and
+// a day at most.
+func delay(text string) time.Duration {
+	d, _ := time.ParseDuration(text) // 0 for another text
+	if s, err := strconv.ParseFloat(text, 64); err == nil {
+		d = time.Duration(min(s, 86400) * float64(time.Second))
+	} else if at, err := http.ParseTime(text); err == nil {
+		d = time.Until(at)
+	} else if at, err := time.Parse(time.RFC3339, text); err == nil {
+		d = time.Until(at)
 	}
-	after := h.Get("Retry-After")
-	if s, err := strconv.ParseFloat(after, 64); err == nil && s > 0 {
-		return seconds(s)
-	}
-	if at, err := http.ParseTime(after); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
+	return min(max(d, 0), 24*time.Hour)
 }
-
-// seconds returns s as a Duration, at most a day.
-func seconds(s float64) time.Duration { return time.Duration(min(s, 86400) * float64(time.Second)) }

@@ -230,19 +230,20 @@ func TestPost_LimitsAnswer(t *testing.T) {
 	}
 }
 
-func TestRefused_RetryAfter(t *testing.T) {
+func TestPost_RetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for value, want := range map[string]time.Duration{
 			"7": 7 * time.Second, "0.5": 500 * time.Millisecond, "-1": 0, "soon": 0, "": 0, "1e300": 24 * time.Hour, "NaN": 0,
 			time.Now().Add(time.Minute).UTC().Format(http.TimeFormat):  time.Minute,
 			time.Now().Add(-time.Minute).UTC().Format(http.TimeFormat): 0,
 		} {
-			e := &wire.Endpoint{Provider: "p"}
-			got := e.Refused(&http.Response{
-				StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {value}}, Body: io.NopCloser(strings.NewReader("")),
-			})
-			if got.RetryAfter != want {
-				t.Errorf("%q: %s, want %s", value, got.RetryAfter, want)
+			e := &wire.Endpoint{Provider: "p", Client: &http.Client{Transport: answering(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {value}}, Body: http.NoBody}, nil
+			})}}
+			_, err := e.Post(t.Context(), "http://model.test", nil) //nolint:bodyclose // there is none
+			got, ok := errors.AsType[*llm.Error](err)
+			if !ok || got.RetryAfter != want {
+				t.Errorf("%q: %v, want %s", value, err, want)
 			}
 		}
 		e := &wire.Endpoint{Provider: "p"}

@@ -130,16 +130,3 @@ func encode(body any, without []string) (json.RawMessage, error) {
 	}
 	return encode(members, nil)
 }
-
-// Learned returns the rules learned from the provider's refusals, for operators.
-func (e *Endpoint) Learned() (list []string) {
-	for _, l := range e.known.of(e.Model).learned {
-		list = append(list, l.what)
-	}
-	return list
-}
-
-// Takes implements llm.Taker.
-func (e *Endpoint) Takes(mediaType string, url bool) bool {
-	return e.known.of(e.Model).caps.Takes(mediaType, url)
-}

@@ -19,7 +19,9 @@ type Plain struct {
 func PlainOf(s llm.Streamer, e *Endpoint) Plain { return Plain{s.Stream, e} }
 
 // Takes implements llm.Taker.
-func (p Plain) Takes(mediaType string, url bool) bool { return p.endpoint.Takes(mediaType, url) }
+func (p Plain) Takes(mediaType string, url bool) bool {
+	return p.endpoint.known.of(p.endpoint.Model).caps.Takes(mediaType, url)
+}
 
 // Provider returns the name of the model's provider.
 func (p Plain) Provider() string { return p.endpoint.Provider }
@@ -36,7 +38,12 @@ func (p Plain) Origin(model string) string {
 func (p Plain) MaxTools() int { return p.endpoint.known.of(p.endpoint.Model).caps.Tools }
 
 // Learned returns the rules learned from the provider's refusals, for operators.
-func (p Plain) Learned() []string { return p.endpoint.Learned() }
+func (p Plain) Learned() (list []string) {
+	for _, l := range p.endpoint.known.of(p.endpoint.Model).learned {
+		list = append(list, l.what)
+	}
+	return list
+}
 
 // Call sends a single prompt.
 //

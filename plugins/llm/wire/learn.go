@@ -196,7 +196,7 @@ func member(s *state, sent *sent, match []string) string {
 			name = "include"
 		}
 		if sent.has(name) && !slices.Contains(s.caps.Without, name) {
-			s.caps = s.caps.without(name)
+			s.caps.Without = append(slices.Clip(s.caps.Without), name)
 			return "without " + name
 		}
 	}

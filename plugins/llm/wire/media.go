@@ -9,6 +9,7 @@ import (
 	_ "image/gif" // for DecodeConfig
 	"image/jpeg"
 	"image/png"
+	"net/http"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -118,20 +119,11 @@ func mediaOf(p llms.ContentPart) (m *Media, ok bool) {
 	return m, true
 }
 
-// signatures are the first bytes of files by their type.
-var signatures = map[string]string{
-	"\x89PNG\r\n\x1a\n": "image/png", "\xff\xd8\xff": "image/jpeg", "GIF87a": "image/gif", "GIF89a": "image/gif", "%PDF-": "application/pdf",
-}
-
-// sniff returns the media type that data begins like, or "".
+// sniff returns the media type that data begins like, if it is one that providers accept, or "".
 func sniff(data []byte) string {
-	for signature, kind := range signatures {
-		if bytes.HasPrefix(data, []byte(signature)) {
-			return kind
-		}
-	}
-	if len(data) >= 12 && string(data[:4]) == "RIFF" && string(data[8:12]) == "WEBP" {
-		return "image/webp"
+	switch kind := http.DetectContentType(data); kind {
+	case "image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf":
+		return kind
 	}
 	return ""
 }

@@ -3,7 +3,6 @@ package wire
 import (
 	"net/http"
 	"strconv"
-	"time"
 )
 
 // rates are headers with the state of a provider's limits: OpenAI's, which many servers have, and Anthropic's.
@@ -30,21 +29,7 @@ func (e *Endpoint) heed(h http.Header) {
 			e.pace.Model(e.Model).Tell(0, limit)
 		}
 		if left, err := strconv.ParseInt(h.Get(r.remaining), 10, 64); err == nil && left <= 0 {
-			e.pace.Model(e.Model).Pause(until(h.Get(r.reset)))
+			e.pace.Model(e.Model).Pause(delay(h.Get(r.reset)))
 		}
 	}
-}
-
-// until returns the time to a reset, which is a duration such as 6m0s, seconds, or a date.
-func until(reset string) time.Duration {
-	if d, err := time.ParseDuration(reset); err == nil {
-		return d
-	}
-	if s, err := strconv.ParseFloat(reset, 64); err == nil {
-		return seconds(s)
-	}
-	if at, err := time.Parse(time.RFC3339, reset); err == nil {
-		return time.Until(at)
-	}
-	return 0
 }

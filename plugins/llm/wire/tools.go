@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"unicode/utf8"
 
@@ -23,6 +24,7 @@ func (t *Tool) key() key { return keyOf("tool", []byte(t.Name), t.Parameters) }
 
 // tools converts the tools of a request. It leaves out those that the provider does not accept.
 func (a *arranger) tools(list []llms.Tool) {
+	names := map[string]string{}
 	for _, given := range list {
 		f := given.Function
 		if f == nil {
@@ -47,10 +49,9 @@ func (a *arranger) tools(list []llms.Tool) {
 			continue
 		}
 		a.c.Tools = append(a.c.Tools, t)
-		for alias, name := range n.names {
-			a.c.aliases.add(alias, name)
-		}
+		maps.Copy(names, n.names)
 	}
+	a.c.aliases = aliasesOf(names)
 }
 
 // parameters returns the schema of a tool.
@@ -78,12 +79,10 @@ func (a *arranger) sentence(what string) string {
 // tooMany returns the failure of a request with more tools than the model takes, or nil.
 func (a *arranger) tooMany() error {
 	if n := len(a.c.Tools); a.caps.Tools > 0 && n > a.caps.Tools {
-		return &llm.Error{Code: tooManyTools, Message: fmt.Sprintf("%s: the model takes %d tools, and there are %d", a.e.Provider, a.caps.Tools, n)}
+		return &llm.Error{Code: "too_many_tools", Message: fmt.Sprintf("%s: the model takes %d tools, and there are %d", a.e.Provider, a.caps.Tools, n)}
 	}
 	return nil
 }
-
-const tooManyTools = "too_many_tools"
 
 // shortened returns a text of at most limit bytes, cut after a sentence or a word; 0 means no limit.
 func shortened(text string, limit int) string {

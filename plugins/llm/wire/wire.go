@@ -4,6 +4,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/pace"
 	"github.com/batonrun/baton/plugins/problem"
 	"github.com/batonrun/baton/plugins/web"
@@ -53,8 +53,8 @@ func (e *Endpoint) For(o llms.CallOptions) *Endpoint {
 func (e *Endpoint) origin() string { return e.Provider + "/" + e.Model + "@" + e.address }
 
 // Post sends a JSON body. The caller closes the response's body; a status other than 200 becomes an *llm.Error.
-func (e *Endpoint) Post(ctx context.Context, address string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+func (e *Endpoint) Post(ctx context.Context, address string, content []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(content))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Provider, err)
 	}
@@ -65,13 +65,19 @@ func (e *Endpoint) Post(ctx context.Context, address string, body []byte) (*http
 		return nil, e.Lost(ctx, err)
 	}
 	e.heed(res.Header)
-	res.Body = web.BodyOf(res, maxAnswer)
-	if res.StatusCode != http.StatusOK {
-		defer res.Body.Close()
-		return nil, e.Refused(res)
+	body := web.BodyOf(res, maxAnswer)
+	res.Body = body
+	if res.StatusCode == http.StatusOK {
+		e.pace.Model(e.Model).Accepted()
+		return res, nil
 	}
-	e.pace.Model(e.Model).Accepted()
-	return res, nil
+	defer res.Body.Close()
+	asked := *e
+	if res.Request != nil {
+		asked.asked = res.Request.URL
+	}
+	after := cmp.Or(delay(res.Header.Get("Retry-After-Ms")+"ms"), delay(res.Header.Get("Retry-After")))
+	return nil, asked.fault(res.StatusCode, body.Fault(), after)
 }
 
 // maxAnswer limits an answer in bytes. An answer of 200 000 tokens has about 60 MB of events.
@@ -79,22 +85,6 @@ const maxAnswer = 128 << 20
 
 // MaxEvent limits an event or line of an answer, in bytes.
 const MaxEvent = 16 << 20
-
-// Refused reads an unsuccessful response and returns its failure.
-func (e *Endpoint) Refused(res *http.Response) *llm.Error {
-	asked := *e
-	if res.Request != nil {
-		asked.asked = res.Request.URL
-	}
-	err := asked.Fault(res.StatusCode, web.BodyOf(res, maxAnswer).Fault())
-	if after := retryAfter(res.Header); after > 0 {
-		err.RetryAfter = after
-		if err.Code == "rate_limited" {
-			e.pace.Model(e.Model).Refused(after)
-		}
-	}
-	return err
-}
 
 // redact returns s without the key and the values of the request's headers, which can be keys.
 func (e *Endpoint) redact(s string) string {
