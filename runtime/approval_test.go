@@ -48,6 +48,10 @@ func TestApproval_TellsWhatWasExecuted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		result := runtime.StartRequest{ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleTool, ToolCallID: asked[0].ID, Content: "refunded"}}}
+		if _, err := b.StartRun(t.Context(), local, result); code(err) != "invalid_answer" {
+			t.Errorf("%s: a tool message for a call that is not approved yet: %v", thread, err)
+		}
 		entry := agui.ResumeEntry{
 			InterruptID: asked[0].ID, Status: "resolved", Payload: json.RawMessage(`{"approved":true,"editedArgs":{"euros":99.5}}`),
 			Metadata: json.RawMessage(`{"by":{"user":"mallory","role":"admin"}}`),

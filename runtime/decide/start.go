@@ -210,17 +210,20 @@ func (c *Start) createRun(d *decision, waiting *data.RunHead) error {
 		return ErrStale
 	}
 	msgs := unknownMessages(d.v, c.Messages)
+	if in := asked(d.v, c.Last); len(msgs) == 0 && c.Last != "" && in != nil {
+		switch {
+		case in.Status != data.InterruptOpen:
+			return errLate(in)
+		case in.Frontend: // asked meanwhile
+			return ErrStale
+		}
+		return data.Refuse(data.KindInvalid, "invalid_answer", "The call %q waits for an approval, which is given in resume and not by a tool message", in.ID)
+	}
 	switch {
 	case c.Run.WorkflowID == "":
 		return data.Refuse(data.KindInvalid, "missing_agent", "Give an agent or a workflowId: the thread has had no run")
 	case c.Lost:
 		return ErrUnknownMessage
-	}
-	if in := asked(d.v, c.Last); len(msgs) == 0 && c.Last != "" && in != nil {
-		if in.Frontend && in.Status == data.InterruptOpen { // asked meanwhile
-			return ErrStale
-		}
-		return errLate(in)
 	}
 	begins := c.startsNow(d.v, len(msgs))
 	if err := c.admit(d.v, waiting, begins); err != nil {
