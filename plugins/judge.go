@@ -205,12 +205,12 @@ const answerSchema = `{"type":"object","required":["approved"],"additionalProper
 
 // askPerson fails unless a person allows the subject.
 func (c checker) askPerson(ctx context.Context, g *Guard, s Subject, why string) error {
-	about, err := json.Marshal(map[string]any{"for": "guard", "guard": g.name(), "on": s.On, "text": s.Input + s.Output})
+	about, err := json.Marshal(map[string]any{"kind": "guard", "guard": g.name(), "on": s.On, "text": s.Input + s.Output})
 	if err != nil {
 		return err
 	}
 	if len(about) > maxAbout {
-		about, _ = json.Marshal(map[string]any{"for": "guard", "guard": g.name(), "on": s.On})
+		about, _ = json.Marshal(map[string]any{"kind": "guard", "guard": g.name(), "on": s.On})
 	}
 	a, err := c.run.Ask(ctx, agui.Interrupt{
 		Reason: "confirmation", Message: cmp.Or(why, fmt.Sprintf("Allow the %s?", s.On)),

@@ -248,7 +248,7 @@ func TestBudget_AsksOperator(t *testing.T) {
 	restart()
 
 	asked, err := b.Interrupts(t.Context(), local, raised.RunID)
-	if err != nil || len(asked) != 1 || !strings.Contains(string(asked[0].Metadata), `"for":"operators","kind":"budget","name":"daily","scope":"project","subject":"default","unit":"tokens","used":120,"limit":100`) {
+	if err != nil || len(asked) != 1 || !strings.Contains(string(asked[0].Metadata), `"by":"operator","kind":"budget","name":"daily","scope":"project","subject":"default","unit":"tokens","used":120,"limit":100`) {
 		t.Fatal(asked, err)
 	}
 	wants(b.decided(local, raised.RunID, `{"action":"raise","limit":500}`), "operators_only")

@@ -9,17 +9,13 @@ import (
 
 // answerers is the part of a question's metadata that says who may answer it. Everybody may cancel it who may cancel the run.
 type answerers struct {
-	For  string `json:"for,omitempty"`  // operators or admins; everybody else by default
+	By   string `json:"by,omitempty"`   // the lowest role: plugins.ByOperator or ByAdmin; everybody by default
 	Not  string `json:"not,omitempty"`  // requester: the user who has started the run
 	Edit *bool  `json:"edit,omitempty"` // false if the arguments may not be edited
 }
 
-// The values of For and Not.
-const (
-	forOperators = "operators"
-	forAdmins    = "admins"
-	notRequester = "requester"
-)
+// notRequester is the value of Not.
+const notRequester = "requester"
 
 // forApprover adds to a question's metadata who may answer it.
 func forApprover(metadata json.RawMessage, by plugins.Approver) json.RawMessage {
@@ -27,11 +23,8 @@ func forApprover(metadata json.RawMessage, by plugins.Approver) json.RawMessage 
 	if json.Unmarshal(metadata, &all) != nil {
 		return metadata
 	}
-	switch by.By {
-	case plugins.ByOperator:
-		all["for"] = mustJSON(forOperators)
-	case plugins.ByAdmin:
-		all["for"] = mustJSON(forAdmins)
+	if by.By != "" && by.By != plugins.ByUser {
+		all["by"] = mustJSON(by.By)
 	}
 	if by.NotRequester {
 		all["not"] = mustJSON(notRequester)
@@ -61,9 +54,9 @@ var (
 // MayAnswer returns the reason why a person may not answer a question of a user's run, or nil.
 func MayAnswer(in *data.Interrupt, user string, by Responder) error {
 	switch asks := answerersOf(in); {
-	case asks.For == forAdmins && !by.Administers:
+	case asks.By == plugins.ByAdmin && !by.Administers:
 		return errAdmins
-	case asks.For == forOperators && !by.Operates:
+	case asks.By == plugins.ByOperator && !by.Operates:
 		return errOperators
 	case asks.Not == notRequester && by.User == user && !by.Alone:
 		return errRequester

@@ -104,7 +104,7 @@ func decisionIn(record json.RawMessage) (d operatorDecision) {
 
 // budgetAsked is the metadata of a budget's question.
 type budgetAsked struct {
-	For      string     `json:"for"`
+	By       string     `json:"by"`
 	Kind     string     `json:"kind"`
 	Name     string     `json:"name"`
 	Scope    string     `json:"scope"`
@@ -125,7 +125,7 @@ const decisionSchema = `{"type": "object", "required": ["action"], "additionalPr
 // askOperator asks whether the run may go on. l.mu is held.
 func (s *step) askOperator(b *data.BudgetState, place string) error {
 	asked := budgetAsked{
-		For: forOperators, Kind: "budget", Name: b.Name, Scope: b.Scope, Subject: b.Subject, Unit: b.Unit, Used: b.Value(b.Used), Limit: b.Value(b.Amount),
+		By: plugins.ByOperator, Kind: "budget", Name: b.Name, Scope: b.Scope, Subject: b.Subject, Unit: b.Unit, Used: b.Value(b.Used), Limit: b.Value(b.Amount),
 	}
 	if !b.EachRun() {
 		asked.Since, asked.ResetsAt = &b.From, &b.ResetsAt
