@@ -24,11 +24,9 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/url"
 	"path"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +34,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/child"
 	"github.com/batonrun/baton/plugins/problem"
+	"github.com/batonrun/baton/plugins/web"
 )
 
 // Config describes a server and the use of its tools. It has a Command or a URL.
@@ -113,15 +112,12 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("a limit is negative")
 	}
 	if cfg.URL != "" {
-		u, err := url.Parse(cfg.URL)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return nil, errors.New("the url must begin with http:// or https:// and a host")
+		if _, err := web.Address(cfg.URL); err != nil {
+			return nil, fmt.Errorf("the url %w", err)
 		}
 	}
-	for name, v := range cfg.Headers {
-		if name == "" || strings.ContainsAny(name, " :\r\n\t") || strings.ContainsAny(v, "\r\n\x00") {
-			return nil, fmt.Errorf("header %q: invalid name or value", name)
-		}
+	if err := web.CheckHeaders(cfg.Headers); err != nil {
+		return nil, err
 	}
 	for _, pattern := range slices.Concat(cfg.Allow, cfg.Approval) {
 		if _, err := path.Match(pattern, ""); err != nil {

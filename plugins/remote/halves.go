@@ -3,7 +3,8 @@ package remote
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
+	"regexp"
+	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -13,10 +14,12 @@ import (
 type halves map[string][]byte // as in JSON, by their message or call
 
 const (
-	half      = 6   // length of half a character in JSON: \ud83d
 	mostHalf  = 100 // limits the stored halves, which nothing else limits; remotes have few open messages and calls
 	longestID = 1 << 10
 )
+
+// firstHalf matches the first half of a character at the end of the text of JSON. An escaped backslash starts nothing.
+var firstHalf = regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*(\\u[dD][89abAB]..)$`)
 
 // join prepends the stored half to the event's delta and stores a half at its end. It returns nil if the delta is empty then,
 // except for a shorthand, which can start its message. An event without id continues the one named by last.
@@ -24,58 +27,36 @@ func (h halves) join(data []byte, last *shorthands) []byte {
 	if len(h) == 0 && !bytes.Contains(data, []byte(`\ud`)) && !bytes.Contains(data, []byte(`\uD`)) {
 		return data
 	}
-	var e struct {
-		Type       agui.Type       `json:"type"`
-		MessageID  string          `json:"messageId"`
-		ToolCallID string          `json:"toolCallId"`
-		Delta      json.RawMessage `json:"delta"`
-	}
-	if json.Unmarshal(data, &e) != nil || len(e.Delta) < 2 || e.Delta[0] != '"' {
+	members := object(data)
+	delta := members["delta"]
+	if len(delta) < 2 || delta[0] != '"' {
 		return data
 	}
-	short := true
-	switch e.Type {
+	message, tool, short := textOf(members["messageId"]), textOf(members["toolCallId"]), true
+	switch agui.Type(textOf(members["type"])) {
 	case agui.TypeTextMessageChunk:
-		e.MessageID = cmp.Or(e.MessageID, last.text)
+		message = cmp.Or(message, last.text)
 	case agui.TypeToolCallChunk:
-		e.ToolCallID = cmp.Or(e.ToolCallID, last.call)
+		tool = cmp.Or(tool, last.call)
 	case agui.TypeReasoningMessageChunk:
-		e.MessageID = cmp.Or(e.MessageID, last.reasoning)
+		message = cmp.Or(message, last.reasoning)
 	default:
 		short = false
 	}
-	of := e.MessageID + "\n" + e.ToolCallID
+	of := message + "\n" + tool
 	kept := h[of]
 	delete(h, of)
-	text := append(bytes.Clone(kept), e.Delta[1:len(e.Delta)-1]...)
-	if n := len(text) - half; n >= 0 && first(text, n) && len(h) < mostHalf && len(of) <= longestID {
-		h[of] = text[n:]
-		text = text[:n]
+	text := append(bytes.Clone(kept), delta[1:len(delta)-1]...)
+	if found := firstHalf.FindSubmatchIndex(text); found != nil && len(h) < mostHalf && len(of) <= longestID {
+		h[of], text = text[found[2]:], text[:found[2]]
 	} else if kept == nil {
 		return data
 	}
 	if len(text) == 0 && !short {
 		return nil
 	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(data, &members) != nil {
-		return data
-	}
-	if members["delta"] = append(append([]byte{'"'}, text...), '"'); len(text) == 0 {
+	if members["delta"] = slices.Concat([]byte{'"'}, text, []byte{'"'}); len(text) == 0 {
 		delete(members, "delta")
 	}
-	joined, err := json.Marshal(members)
-	if err != nil {
-		return data
-	}
-	return joined
-}
-
-// first reports whether the first half of a character is at n in the text of JSON.
-func first(text []byte, n int) bool {
-	escapes := 0 // an escaped backslash starts nothing
-	for escapes < n && text[n-1-escapes] == '\\' {
-		escapes++
-	}
-	return escapes%2 == 0 && text[n] == '\\' && text[n+1] == 'u' && text[n+2]|0x20 == 'd' && bytes.IndexByte([]byte("89abAB"), text[n+3]) >= 0
+	return encoded(members)
 }

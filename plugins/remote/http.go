@@ -145,11 +145,3 @@ func clip(s string, n int) string {
 	}
 	return strings.ToValidUTF8(s, "")
 }
-
-// validHeader reports whether HTTP allows the header.
-func validHeader(name, value string) bool {
-	token := func(r rune) bool {
-		return r > ' ' && r < 0x7f && !strings.ContainsRune(`()<>@,;:\"/[]?={}`, r)
-	}
-	return name != "" && strings.IndexFunc(name, func(r rune) bool { return !token(r) }) < 0 && !strings.ContainsAny(value, "\r\n\x00")
-}

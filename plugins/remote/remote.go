@@ -40,7 +40,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -109,11 +108,11 @@ var (
 
 // New returns the agent described by cfg without connecting.
 func New(cfg Config) (*Agent, error) {
-	u, err := address(cfg.URL)
+	u, err := web.Address(cfg.URL)
 	if err != nil {
 		return nil, fmt.Errorf("the url %w", err)
 	}
-	stop, err := address(cmp.Or(cfg.Stop, cfg.URL))
+	stop, err := web.Address(cmp.Or(cfg.Stop, cfg.URL))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("stop %w", err)
@@ -124,10 +123,8 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Protocol != modern && cfg.Protocol != legacy {
 		return nil, fmt.Errorf("the protocol must be %q or %q", modern, legacy)
 	}
-	for name, v := range cfg.Headers {
-		if !validHeader(name, v) {
-			return nil, fmt.Errorf("header %q: invalid name or value", name)
-		}
+	if err := web.CheckHeaders(cfg.Headers); err != nil {
+		return nil, err
 	}
 	if min(cfg.Timeout, cfg.Idle, cfg.Reconnect) < 0 || cfg.MaxEvent < 0 || cfg.MaxStream < 0 {
 		return nil, errors.New("a limit is negative")
@@ -141,18 +138,6 @@ func New(cfg Config) (*Agent, error) {
 	a := &Agent{cfg: cfg, host: u.Host, secrets: problem.NewSecrets(cfg.Headers, nil, u, stop)}
 	a.client = web.NewClient(cfg.Client)
 	return a, nil
-}
-
-// address parses a URL for requests.
-func address(s string) (*url.URL, error) {
-	u, err := url.Parse(s)
-	if err != nil {
-		return nil, errors.New("is invalid") // the error has the URL
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("must begin with http:// or https:// and a host")
-	}
-	return u, nil
 }
 
 // Info describes the agent.

@@ -3,10 +3,37 @@
 package web
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 )
+
+// Address parses the URL of a server. Its error is without the URL, which can have secrets.
+func Address(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	if err != nil {
+		return nil, errors.New("is invalid")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("must begin with http:// or https:// and a host")
+	}
+	return u, nil
+}
+
+// CheckHeaders fails if HTTP does not allow one of the headers.
+func CheckHeaders(headers map[string]string) error {
+	outside := func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) }
+	for name, value := range headers {
+		if name == "" || strings.ContainsFunc(name, outside) || strings.ContainsAny(value, "\r\n\x00") {
+			return fmt.Errorf("header %q: invalid name or value", name)
+		}
+	}
+	return nil
+}
 
 // Redirect is the error of a redirect that is not followed.
 type Redirect struct {
