@@ -43,7 +43,7 @@ func TestMastra_AsRemoteAgent(t *testing.T) {
 		t.Fatalf("got %s", describe(asked))
 	}
 	p.check(t, p.turn(t, object{"resume": []object{{"interruptId": end.Outcome.Interrupts[0].ID, "status": "resolved", "payload": object{"yes": true}}}}),
-		`call:unknown result:{"city":"Rome","booked":true} it gave {"city":"Rome","booked":true} success`)
+		`result:{"city":"Rome","booked":true} it gave {"city":"Rome","booked":true} success`)
 	for n := range 2 {
 		p.check(t, p.turn(t, object{"content": "again"}), fmt.Sprintf("you said again, and %d things in all success", 6+n))
 	}

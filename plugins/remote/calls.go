@@ -78,6 +78,18 @@ func (r *relay) endCall(theirs string) error {
 	return r.emit(agui.ToolCallEnd{ToolCallID: c.id})
 }
 
+// whole starts and ends a call.
+func (r *relay) whole(c *call, args string) error {
+	err := r.open(agui.Base{}, c, nil)
+	if err == nil {
+		err = r.arguments(c.theirs, args)
+	}
+	if err == nil {
+		err = r.endCall(c.theirs)
+	}
+	return err
+}
+
 // result shows the result of a call of this run, or of an earlier one that was left open. A call that the remote has not
 // announced is shown before its result.
 func (r *relay) result(b agui.Base, e agui.ToolCallResult) error {
@@ -110,14 +122,14 @@ func (r *relay) result(b agui.Base, e agui.ToolCallResult) error {
 	return r.emitResult(b, c, e)
 }
 
-// toolOf returns the name of the tool in a result, "unknown" if it has none.
+// toolOf returns the name of the tool in a result, "tool" if it has none.
 func toolOf(e agui.ToolCallResult) string {
 	more := object(e.Extra)
 	name := cmp.Or(textOf(more["toolCallName"]), textOf(more["toolName"]), textOf(more["name"]))
 	if e.Output != nil {
 		name = cmp.Or(name, e.Output.ToolName)
 	}
-	return clip(cmp.Or(name, "unknown"), 200)
+	return clip(cmp.Or(name, "tool"), 200)
 }
 
 // show shows a held call, or ends a call without END.

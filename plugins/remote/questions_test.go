@@ -259,6 +259,50 @@ func asksAboutCall(t *testing.T) plugins.Agent {
 	return s.agent(t)
 }
 
+// A question about a call that the remote has not announced, as of a suspended tool of Mastra's, shows that call with its tool and arguments
+// as far as the question has them.
+func TestRun_QuestionShowsItsCall(t *testing.T) {
+	said := `"toolName":"book","args":{"n":1}`
+	custom := func(value string) string {
+		return `{"type":"CUSTOM","name":"on_interrupt","value":` + value + `}`
+	}
+	outcome := func(members string) string {
+		return strings.ReplaceAll(interrupted("c"), `"toolCallId":"c"`, members)
+	}
+	const shown = "call book\nargs {\"n\":1}\n"
+	for name, tt := range map[string]struct{ asks, want string }{
+		"an event":               {custom(`{"type":"mastra_suspend","toolCallId":"c",`+said+`}`) + finished, shown},
+		"an event with text":     {custom(string(must(json.Marshal(`{"toolCallId":"c",`+said+`}`)))) + finished, shown},
+		"an outcome":             {outcome(`"toolCallId":"c","metadata":{"mastra":{` + said + `}}`), shown},
+		"an outcome, directly":   {outcome(`"toolCallId":"c","metadata":{"toolName":"book","arguments":"{\"n\":1}"}`), shown},
+		"both":                   {custom(`{"toolCallId":"c",`+said+`}`) + outcome(`"toolCallId":"c","metadata":{"mastra":{`+said+`}}`), shown},
+		"a call that was shown":  {strings.ReplaceAll(send("c"), `"send"`, `"book"`) + outcome(`"toolCallId":"c","metadata":{"toolName":"other"}`), shown},
+		"a call without a name":  {outcome(`"toolCallId":"c","metadata":{"args":{"n":1}}`), "call tool\nargs {}\n"},
+		"a name without a call":  {outcome(`"metadata":{"toolName":"other"}`), "call tool\nargs {}\n"},
+		"members of other types": {outcome(`"toolCallId":"c","metadata":{"mastra":[],"toolName":{},"args":7}`), "call tool\nargs {}\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, stream(started+tt.asks), stream(started+`{"type":"TOOL_CALL_RESULT","messageId":"q","toolCallId":"c","content":"booked"}`+finished))
+			res := plugintest.Run(t, s.agent(t), plugintest.Config{Input: plugins.Input{Query: "go"}, Answers: []plugins.Answer{{Payload: json.RawMessage(`true`)}}})
+			want := tt.want + "TOOL_CALL_END\nresult success booked\n"
+			if diff := cmp.Diff(want, brief(res.Events)); res.Err != nil || diff != "" {
+				t.Fatalf("%v (-want +got):\n%s", res.Err, diff)
+			}
+			announced := strings.Contains(tt.asks, "TOOL_CALL")
+			if sent := strings.Contains(s.bodies[1], `"book"`) && strings.Contains(s.bodies[1], `"toolCalls"`); sent != announced {
+				t.Errorf("the remote gets back %s", s.bodies[1])
+			}
+		})
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 func TestRun_OnInterruptGetsCommand(t *testing.T) {
 	for value, message := range map[string]string{
 		`"Deploy?"`:                             "Deploy?",

@@ -359,13 +359,17 @@ func (r *relay) conclude(ctx context.Context, res *result) error {
 	if r.leftOut > maxLeftOut {
 		r.a.cfg.Log.Warn("events of a remote agent were left out", "agent", r.a.cfg.Name, "run", r.run.Input.RunID, "events", r.leftOut)
 	}
-	res.Run, res.Usage, res.Failure, res.Output, res.Questions = r.runID, r.usage, r.failure, r.output, r.questions()
+	res.Run, res.Usage, res.Failure, res.Output = r.runID, r.usage, r.failure, r.output
 	if r.outcome.Type == agui.OutcomeCancelled {
 		res.Gone = r.again
 		res.Failure = &agui.OutputError{Code: "remote_cancelled", Message: "The remote agent's run was cancelled there"}
 	}
 	if res.Failure != nil {
 		return r.close(agui.StatusPartialSuccess)
+	}
+	var err error
+	if res.Questions, err = r.questions(); err != nil {
+		return err
 	}
 	if err := r.close(agui.StatusSuccess); err != nil {
 		return err

@@ -153,7 +153,7 @@ func TestRelay_ConvertsEvents(t *testing.T) {
 			args {}
 			TOOL_CALL_END
 			result success x
-			call unknown
+			call tool
 			args {}
 			TOOL_CALL_END
 			result success y`},

@@ -8,8 +8,8 @@
 // removed, other values become texts where AG-UI has texts) and otherwise dropped with a log entry. Provider events (RAW,
 // rawEvent) are dropped.
 //
-// A run ends with its stream, or two seconds after an end that nothing follows, unless one of its tools is at work. A result without a call
-// gets one, of the tool unknown, which is not sent back.
+// A run ends with its stream, or two seconds after an end that nothing follows, unless one of its tools is at work. A result
+// or a question about a call that was not announced gets one, of the tool that it names, which is not sent back.
 //
 // A call of a client's tool without a result becomes our call when the remote's run ends: our run waits for the client and
 // calls the remote again with the result. The remote's interrupts, and the on_interrupt events of LangGraph and Mastra,

@@ -118,7 +118,7 @@ func TestRequest_HasNoInventedCalls(t *testing.T) {
 			// Another remote knows it no more and no less than the other calls.
 			other := serve(t, stream(started+hello+finished))
 			plugintest.Run(t, other.agent(t, func(c *remote.Config) { c.Name = "other" }), next)
-			if got := other.calls(t, 0); len(got) != 4 || got[0] != "c {}" || got[1] != "result of c" {
+			if got := other.calls(t, 0); len(got) != 4 || got[0] != `c {"n":1}` || got[1] != "result of c" {
 				t.Errorf("another remote gets %q", got)
 			}
 		})

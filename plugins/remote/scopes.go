@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -159,22 +160,51 @@ func onInterrupt(value json.RawMessage) question {
 const maxMessage = 8 << 10
 
 // questions returns the questions of the run's end, or else of its on_interrupt events.
-func (r *relay) questions() []question {
-	if r.outcome.Type != agui.OutcomeInterrupt {
-		return r.asked
-	}
-	list := make([]question, 0, len(r.outcome.Interrupts))
-	for _, in := range r.outcome.Interrupts {
-		q := question{ID: in.ID, Interrupt: in}
-		if c := r.calls[in.ToolCallID]; c != nil {
-			q.Interrupt.ToolCallID = c.id
-		} else {
-			q.Interrupt.ToolCallID = ""
+func (r *relay) questions() (list []question, err error) {
+	list = r.asked
+	if r.outcome.Type == agui.OutcomeInterrupt {
+		list = make([]question, 0, len(r.outcome.Interrupts))
+		for _, in := range r.outcome.Interrupts {
+			list = append(list, question{ID: in.ID, Interrupt: in})
 		}
-		q.Interrupt.ID, q.Interrupt.SubagentRunID = "", ""
-		list = append(list, q)
 	}
-	return list
+	for i := range list {
+		in := &list[i].Interrupt
+		in.ID, in.SubagentRunID = "", ""
+		if in.ToolCallID, err = r.about(in.ToolCallID, cmp.Or(list[i].Value, string(in.Metadata))); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// about returns our id of the call that a question is about, "" for none. A call that the remote has not announced is shown if said, which
+// is JSON, names its tool.
+func (r *relay) about(theirs, said string) (string, error) {
+	all := object(json.RawMessage(said))
+	vals := []json.RawMessage{json.RawMessage(said)}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		vals = append(vals, all[name])
+	}
+	var name, args string
+	for _, val := range vals {
+		var m struct {
+			ToolCallID, ToolName, ToolCallName string
+			Args, Arguments                    json.RawMessage
+		}
+		_ = json.Unmarshal(val, &m) // members of other types stay empty
+		theirs, name = cmp.Or(theirs, m.ToolCallID), cmp.Or(name, m.ToolName, m.ToolCallName)
+		args = cmp.Or(args, textOf(m.Args), textOf(m.Arguments))
+	}
+	if r.calls[theirs] == nil && r.before[theirs] == nil && theirs != "" && name != "" && !r.tools[name] {
+		if err := r.whole(&call{theirs: theirs, name: clip(name, 200), invented: true}, string(argumentsOf(args))); err != nil {
+			return "", err
+		}
+	}
+	if c := r.calls[theirs]; c != nil && (!c.held || r.outcome.Type == agui.OutcomeInterrupt) {
+		return c.id, nil
+	}
+	return "", nil
 }
 
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")

@@ -71,14 +71,7 @@ func (r *relay) assistant(m *agui.Message, here map[string]bool, used map[[sha25
 		if r.calls[tc.ID] != nil || r.before[tc.ID] != nil || tc.ID == "" || tc.Name == "" {
 			continue
 		}
-		start := agui.ToolCallStart{ToolCallID: tc.ID, ToolCallName: tc.Name, ParentMessageID: m.ID}
-		if err := r.startCall(agui.Base{}, start); err != nil {
-			return err
-		}
-		if err := r.arguments(tc.ID, tc.Arguments); err != nil {
-			return err
-		}
-		if err := r.endCall(tc.ID); err != nil {
+		if err := r.whole(&call{theirs: tc.ID, name: tc.Name, parent: m.ID}, tc.Arguments); err != nil {
 			return err
 		}
 	}
