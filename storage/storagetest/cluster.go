@@ -1,8 +1,10 @@
 package storagetest
 
 import (
+	"context"
 	"crypto/rand"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/lib/pq" // for waiting and CREATE DATABASE
+	"github.com/lib/pq"
 )
 
 // Cluster is a throw-away PostgreSQL cluster of the machine's own PostgreSQL: on a free port of the loopback
@@ -34,6 +36,9 @@ type Cluster struct {
 	keep   io.WriteCloser      // the stdin of the shell that watches the server; nil when it is stopped
 	shell  *exec.Cmd
 	shared bool // by many tests: it is quicker, and its databases go with their tests
+
+	mu   sync.Mutex    // guards idle
+	idle []driver.Conn // sessions of a shared cluster for exec
 }
 
 // SharedVariable names the environment variable with the port of a cluster that the tests of many packages share: see Share.
@@ -164,13 +169,32 @@ func (c *Cluster) drop(u string) error {
 	return c.exec("DROP DATABASE " + databaseOf(u) + " WITH (FORCE)")
 }
 
+// exec executes a statement on an idle session, because a new one takes longer than most statements. An sql.DB would have a goroutine, and
+// tests look for those that are left.
 func (c *Cluster) exec(statement string) error {
-	db, err := sql.Open("postgres", c.URL("postgres"))
+	conn, err := c.session()
 	if err != nil {
 		return err
 	}
-	_, err = db.Exec(statement)
-	return errors.Join(err, db.Close())
+	if _, err := conn.(driver.ExecerContext).ExecContext(context.Background(), statement, nil); err != nil || !c.shared {
+		return errors.Join(err, conn.Close())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = append(c.idle, conn)
+	return nil
+}
+
+// session returns an idle session, or a new one.
+func (c *Cluster) session() (driver.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.idle); n > 0 {
+		conn := c.idle[n-1]
+		c.idle = c.idle[:n-1]
+		return conn, nil
+	}
+	return pq.Open(c.URL("postgres"))
 }
 
 // databaseOf returns the name in a database's URL.
