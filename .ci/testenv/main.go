@@ -1,4 +1,5 @@
-// Command testenv runs a command with what the tests of several packages share: a PostgreSQL cluster, and the programs that they start.
+// Command testenv runs a command with what the tests of several packages share: a PostgreSQL cluster, the programs that they start, and a
+// folder for temporary files. It is in memory if there is room, because databases sync their files all the time.
 package main
 
 import (
@@ -23,6 +24,14 @@ func main() {
 
 // run returns the command's exit code.
 func run(args []string) (int, error) {
+	temp, err := os.MkdirTemp(memory(), "baton-test-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(temp)
+	if err := errors.Join(os.Setenv("GOTMPDIR", os.TempDir()), os.Setenv("TMPDIR", temp), os.Chmod(temp, 0o755)); err != nil {
+		return 0, err
+	}
 	dir, remove, err := cmdtest.Build("cmd/baton", "cmd/clients/testbaton", "cmd/examples/plugin")
 	if err != nil {
 		return 0, err
