@@ -77,7 +77,7 @@ bench: ## Measure the real program on SQLite and PostgreSQL, then run the Go ben
 
 soak: ## Run the end-to-end tests at full length, up to six hours, then HISTORIES (a million) through the simulator
 	.ci/setup
-	BATON_SOAK=1 go test -count=1 -timeout 350m . ./plugins/llm ./cmd/...
+	BATON_SOAK=1 go test -count=1 -timeout 350m . ./plugins/llm ./storage ./cmd/...
 	BALANCED=1 go test -count=1 -timeout 120m -parallel 1 ./cmd/clients # three servers and a balancer for each test
 	BATON_SOAK=1 go test -count=1 -timeout 0 ./runtime/sim -histories $(or $(HISTORIES),1000000)
 

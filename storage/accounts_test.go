@@ -15,6 +15,7 @@ import (
 )
 
 func TestAPIKeys(t *testing.T) {
+	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
@@ -83,6 +84,7 @@ func TestAPIKeys(t *testing.T) {
 
 // A revoked key can neither create nor revoke keys.
 func TestRevokedKeysChangeNone(t *testing.T) {
+	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
@@ -115,6 +117,7 @@ func TestRevokedKeysChangeNone(t *testing.T) {
 
 // TestKeysAreWrittenBesideAServer writes keys while another has the database for itself and commits.
 func TestKeysAreWrittenBesideAServer(t *testing.T) {
+	t.Parallel()
 	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {
 		t.Run(name, func(t *testing.T) {
 			server := open(t, url)

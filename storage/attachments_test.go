@@ -50,6 +50,7 @@ func keysOf(list []data.Attachment) (keys []int64) {
 }
 
 func TestAttachmentsAreFoundOnceTheyAreThere(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db *storage.DB) {
 		now := time.Now()
 		a := attached(t, db, "alice", "a", now)
@@ -86,6 +87,7 @@ func TestAttachmentsAreFoundOnceTheyAreThere(t *testing.T) {
 
 // TestQuotaHoldsForManyAtOnce reserves more attachments concurrently than the quota allows.
 func TestQuotaHoldsForManyAtOnce(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db *storage.DB) {
 		for _, c := range []struct {
 			user string
@@ -121,6 +123,7 @@ func TestQuotaHoldsForManyAtOnce(t *testing.T) {
 }
 
 func TestOnlyOwnAttachmentsAreUsed(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db *storage.DB) {
 		a, b := attached(t, db, "alice", "a", time.Now()), attached(t, db, "bob", "b", time.Now())
 		list, err := db.UseAttachments(t.Context(), "p", "alice", []string{a.Path, b.Path, "c", "\x00"})
@@ -135,6 +138,7 @@ func TestOnlyOwnAttachmentsAreUsed(t *testing.T) {
 
 // TestOnlyOrphansAreCollected has attachments that are new, old, asked for, used by runs, and used by runs that go.
 func TestOnlyOrphansAreCollected(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db *storage.DB) {
 		ctx, now := t.Context(), time.Now()
 		old := now.Add(-48 * time.Hour)
@@ -188,6 +192,7 @@ func TestOnlyOrphansAreCollected(t *testing.T) {
 }
 
 func TestAttachmentsExpire(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db *storage.DB) {
 		ctx, now := t.Context(), time.Now()
 		old := now.Add(-time.Hour)

@@ -18,6 +18,7 @@ import (
 )
 
 func TestBackupIsOneMomentOfALiveServer(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	log := newLog(t, joined(t, open(t, url)), 4)
 	ctx, stop := context.WithCancel(t.Context())
@@ -65,6 +66,7 @@ func TestBackupIsOneMomentOfALiveServer(t *testing.T) {
 }
 
 func TestRestorePutsACopyInPlace(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
 	backup := filepath.Join(t.TempDir(), "backup.db")
@@ -117,6 +119,7 @@ func TestRestorePutsACopyInPlace(t *testing.T) {
 }
 
 func TestRestoreRefusesWhatCannotBeServed(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
 	db := serve(t, url)
@@ -170,6 +173,7 @@ func change(t *testing.T, path, statement string) {
 }
 
 func TestBackupWritesNothingToTheDatabase(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
 	log := newLog(t, joined(t, open(t, url)), 1)

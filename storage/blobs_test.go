@@ -35,6 +35,7 @@ func randomBytes(n int) []byte {
 
 // One server stores blobs and another one reads them.
 func TestBlobs_StoresBytesInChunks(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	x := openBlobs(t, url)
 	y, db := openBlobs(t, url), direct(t, url)
@@ -79,6 +80,7 @@ func TestBlobs_StoresBytesInChunks(t *testing.T) {
 }
 
 func TestBlobs_LeavesNothingOfAnIncompleteBlob(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	blobs, db := openBlobs(t, url), direct(t, url)
 	broken := errors.New("broken")

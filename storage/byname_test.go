@@ -14,7 +14,10 @@ import (
 )
 
 // Concurrent lookups get their own threads, although others give up or have names that no database can store.
-func TestThreadsAreFoundTogether(t *testing.T) { onBoth(t, findTogether) }
+func TestThreadsAreFoundTogether(t *testing.T) {
+	t.Parallel()
+	onBoth(t, findTogether)
+}
 
 func findTogether(t *testing.T, db *DB) {
 	ctx, now := t.Context(), time.Now()
@@ -64,7 +67,10 @@ func findTogether(t *testing.T, db *DB) {
 }
 
 // Those that come while one is looked for go in one statement.
-func TestThreadsAreLookedForInOneStatement(t *testing.T) { onBoth(t, findInOneStatement) }
+func TestThreadsAreLookedForInOneStatement(t *testing.T) {
+	t.Parallel()
+	onBoth(t, findInOneStatement)
+}
 
 func findInOneStatement(t *testing.T, db *DB) {
 	first := &wanted{name: data.Name{ID: "first"}, turn: make(chan bool, 1)}

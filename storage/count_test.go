@@ -93,6 +93,7 @@ func (s tappedStmt) Query(args []driver.Value) (rows driver.Rows, err error) {
 
 // The number of statements does not depend on the number of decisions.
 func TestDecisionsShareStatements(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	n := new(atomic.Int64)
 	db := tapped(t, func(_ string, do func() error) error { n.Add(1); return do() })
@@ -142,6 +143,7 @@ func TestDecisionsShareStatements(t *testing.T) {
 
 // Records may be large, and commits wait while they are removed.
 func TestLargeRecordsArePrunedByParts(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	var parts atomic.Int64
 	db := tapped(t, func(query string, do func() error) error {

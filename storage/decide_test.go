@@ -19,6 +19,7 @@ import (
 
 // The reads and writes of many decisions share round trips: sixty-four take as many messages as one.
 func TestDecisionsShareRoundTrips(t *testing.T) {
+	t.Parallel()
 	p, through := storagetest.NewProxy(t, postgrestest.New(t))
 	log := newLog(t, joined(t, open(t, through)), 1)
 	passed := func(b *data.Batch) int64 {
@@ -48,6 +49,7 @@ func TestDecisionsShareRoundTrips(t *testing.T) {
 
 // However large the requests are that wait in a thread, a decision about it reads none of them.
 func TestDecisionsReadNothingLarge(t *testing.T) {
+	t.Parallel()
 	p, through := storagetest.NewProxy(t, postgrestest.New(t))
 	log := newLog(t, joined(t, open(t, through)), 1)
 	log.crowd(t)
@@ -104,6 +106,7 @@ func direct(t *testing.T, url string) *sqlx.DB {
 
 // A decision on data that another instance has changed since is refused, and the same batch decides again.
 func TestConflictDecidesAgain(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	log := newLog(t, joined(t, open(t, url)), 1)
 	db := direct(t, url)
@@ -133,6 +136,7 @@ func TestConflictDecidesAgain(t *testing.T) {
 
 // A statement that takes too long is given up, and the batch can be tried again or changed.
 func TestSlowStatementIsGivenUp(t *testing.T) {
+	t.Parallel()
 	blocked := func(t *testing.T, cfg storage.Config, begin, end string, want error) {
 		t.Helper()
 		open(t, cfg.URL) // migrates

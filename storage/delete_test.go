@@ -40,6 +40,7 @@ func gone(t *testing.T, db data.Store, key int64) {
 }
 
 func TestDeletedThreadLeavesNoSealedEvents(t *testing.T) {
+	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
@@ -67,6 +68,7 @@ func TestDeletedThreadLeavesNoSealedEvents(t *testing.T) {
 
 // Events that are sealed during their thread's deletion are deleted too, and ids are not reused before its end.
 func TestThreadIsDeletedWhileItIsSealed(t *testing.T) {
+	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
@@ -110,6 +112,7 @@ func (l *workload) deleteRun(tb testing.TB, d data.Delete) (parts int) {
 
 // The events of a long run are removed in parts, sealed or not, and its neighbours' events stay.
 func TestEventsOfARunGoInParts(t *testing.T) {
+	t.Parallel()
 	const most = 20
 	for name, open := range databases {
 		for form, sealed := range map[string]time.Duration{"plain": 0, "sealed": 72 * time.Hour} {
@@ -161,6 +164,7 @@ func TestEventsOfARunGoInParts(t *testing.T) {
 
 // Each part of a deletion is small in rows and bytes, whatever the thread or run contains.
 func TestPartsOfADeletionAreSmall(t *testing.T) {
+	t.Parallel()
 	const most = 500
 	large := strings.Repeat("x", 1<<20)
 	for name, open := range databases {
@@ -212,6 +216,7 @@ func TestPartsOfADeletionAreSmall(t *testing.T) {
 
 // TestDelete_SealedRunsTogether removes runs with sealed events in one batch: those of whole segments, and one that shares segments.
 func TestDelete_SealedRunsTogether(t *testing.T) {
+	t.Parallel()
 	for name, open := range databases {
 		for what, events := range map[string]bool{"runs": false, "events alone": true} {
 			t.Run(name+"/"+what, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 // Whatever statement of a commit fails, done or not, again and again, the batch is written once: events alone, which
 // leave no trace but themselves, and such as have rows.
 func TestStatementsThatFailLoseAndDoubleNothing(t *testing.T) {
+	t.Parallel()
 	var statement, failing, failures int // the failing-th statement of a commit fails, so often
 	var done bool                        // after it was done
 	db := tapped(t, func(_ string, do func() error) error {
@@ -47,6 +48,7 @@ func TestStatementsThatFailLoseAndDoubleNothing(t *testing.T) {
 				t.Fatalf("commit %d, statement %d: %v", n, failing, err)
 			}
 		}
+		statement = failing // Renew's do not fail
 		if err := db.Renew(ctx, n); err != nil {
 			t.Fatalf("Renew behind commit %d: %v", n, err)
 		}
@@ -109,6 +111,7 @@ func TestStatementsThatFailLoseAndDoubleNothing(t *testing.T) {
 
 // An instance that was fenced while the result of its last batch was unknown learns whether the batch was written.
 func TestFenceFindsABatchInDoubt(t *testing.T) {
+	t.Parallel()
 	for _, written := range []bool{false, true} {
 		t.Run(fmt.Sprint(written), func(t *testing.T) {
 			lose := false

@@ -16,6 +16,7 @@ import (
 // A duty has one instance until that leaves it or is fenced. Whoever had it before writes nothing more for it, also if it was
 // stopped in the middle.
 func TestDuties_HaveOneHolder(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	open := func(instance string) *storage.DB {
 		db, err := storage.Open(t.Context(), storage.Config{URL: url})

@@ -20,6 +20,7 @@ import (
 
 // A connection may be cut anywhere: wherever its first commits lose their answers, it ends, and its log is whole.
 func TestRunOutlivesConnectionCutAnywhere(t *testing.T) {
+	t.Parallel()
 	p, through := storagetest.NewProxy(t, postgrestest.New(t))
 	reg := new(host.Registry)
 	if err := reg.Add(builtin.Plugins()...); err != nil {

@@ -14,6 +14,7 @@ import (
 
 // A page of events that is read while a run goes has none of the run's, which would be without its name.
 func TestEventsAreReadWhileTheirRunGoes(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db *DB) {
 		ctx, now := t.Context(), time.Now()
 		if err := db.Join(ctx, "instance", ""); err != nil {

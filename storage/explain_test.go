@@ -20,6 +20,7 @@ import (
 )
 
 func TestErrorsMeanWhatTheContractSays(t *testing.T) {
+	t.Parallel()
 	code := func(c string) error { return fmt.Errorf("wrapped: %w", &pq.Error{Code: pqerror.Code(c)}) }
 	violation := func(constraint string) error {
 		return &pq.Error{Code: pqerror.UniqueViolation, Constraint: constraint}
@@ -72,6 +73,7 @@ func TestErrorsMeanWhatTheContractSays(t *testing.T) {
 }
 
 func TestFullDiskWritesNothing(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, err := Open(ctx, Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Serve: true, Migrate: true})
 	if err != nil {
@@ -116,6 +118,7 @@ func TestFullDiskWritesNothing(t *testing.T) {
 
 // A server that refuses sessions is unavailable, in every language of its messages.
 func TestRefusedSessionIsAnOutageInAllLanguages(t *testing.T) {
+	t.Parallel()
 	for _, fatal := range []string{"FATAL", "ВАЖНО"} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -35,9 +36,10 @@ func retry(tb testing.TB, commit func() error) (tries int) {
 }
 
 func TestKilledDatabaseLosesAndDoublesNothing(t *testing.T) {
-	rounds := 15
-	if testing.Short() {
-		rounds = 3
+	t.Parallel()
+	rounds := 3
+	if os.Getenv("BATON_SOAK") != "" {
+		rounds = 30
 	}
 	cluster := storagetest.StartPostgres(t)
 	db := open(t, cluster.NewDatabase(t))
@@ -106,6 +108,7 @@ func (l *workload) decision(tb testing.TB, events []data.StoredEvent) *data.Batc
 
 // Whatever question or answer a connection is cut at, a commit that is repeated is written once.
 func TestConnectionCutAnywhereLosesAndDoublesNothing(t *testing.T) {
+	t.Parallel()
 	direct := postgrestest.New(t)
 	p, through := storagetest.NewProxy(t, direct)
 	db := open(t, through)
@@ -144,6 +147,7 @@ func TestConnectionCutAnywhereLosesAndDoublesNothing(t *testing.T) {
 }
 
 func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
+	t.Parallel()
 	direct := postgrestest.New(t)
 	p, through := storagetest.NewProxy(t, direct)
 	db, err := storage.Open(t.Context(), storage.Config{
@@ -187,6 +191,7 @@ func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 }
 
 func TestEventsGoToTheirDay(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	log := newLog(t, joined(t, open(t, url)), 1)
 	log.commit(t, log.batch(3))
@@ -212,6 +217,7 @@ func TestEventsGoToTheirDay(t *testing.T) {
 
 // Connections that the database has closed meanwhile are no reason for a server that stops in order to say that it has failed.
 func TestCloseOfLostConnectionsIsNoFailure(t *testing.T) {
+	t.Parallel()
 	direct := postgrestest.New(t)
 	db, err := storage.Open(t.Context(), storage.Config{URL: direct, Migrate: true})
 	if err != nil {

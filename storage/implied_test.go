@@ -10,6 +10,7 @@ import (
 
 // A run that says what its only step says has no rows of the step and its node.
 func TestImpliedStep_HasNoRows(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, err := Open(ctx, Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Migrate: true})
 	if err != nil {

@@ -24,6 +24,7 @@ func inspect(t *testing.T, url string) storage.Report {
 }
 
 func TestInspectTellsOfASQLiteFile(t *testing.T) {
+	t.Parallel()
 	missing := "sqlite:" + filepath.Join(t.TempDir(), "baton.db")
 	if r := inspect(t, missing); r.Exists || r.Wanted == 0 || r.Dir == "" {
 		t.Errorf("of no file: %+v", r)
@@ -60,6 +61,7 @@ func TestInspectTellsOfASQLiteFile(t *testing.T) {
 
 // What a server that was killed has left is read with its WAL, and stays as it is.
 func TestInspect_ReadsTheWALOfNoServer(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	db, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true})
 	if err != nil {
@@ -97,6 +99,7 @@ func TestInspect_ReadsTheWALOfNoServer(t *testing.T) {
 }
 
 func TestInspectTellsOfAPostgresDatabase(t *testing.T) {
+	t.Parallel()
 	url := storagetest.Postgres(t).NewDatabase(t)
 	if r := inspect(t, url); !r.Exists || r.Schema != 0 || !strings.HasPrefix(r.Software, "PostgreSQL ") || r.Skew.Abs() > time.Minute {
 		t.Errorf("of an empty database: %+v", r)

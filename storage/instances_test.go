@@ -57,6 +57,7 @@ func ends(t *testing.T, db *storage.DB, instance string, want data.End) {
 // A claim that an instance has outlived by a second can be told from one that it has not, also where an idle instance writes nothing and
 // where it writes events alone.
 func TestInstances_ShowWhichBatchTheyOutlived(t *testing.T) {
+	t.Parallel()
 	for name, open := range databases {
 		for _, events := range []bool{false, true} {
 			db := open(t)
@@ -78,6 +79,7 @@ func TestInstances_ShowWhichBatchTheyOutlived(t *testing.T) {
 
 // Several instances write a database, and each may leave or be fenced.
 func TestInstances_WriteBesideOthers(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
 	joined(t, first)
@@ -96,6 +98,7 @@ func TestInstances_WriteBesideOthers(t *testing.T) {
 
 // An instance sees what the others have reserved of a project's budgets, until they have ended.
 func TestReserveBudgets_ShowsLivingInstances(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
 	joined(t, first)
@@ -135,6 +138,7 @@ func TestReserveBudgets_ShowsLivingInstances(t *testing.T) {
 
 // At most one of several instances that join at the same time is alone, and no instance that has ended keeps one from it.
 func TestAlone_IsOneOfManyJoins(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	dead := leased(t, url, time.Hour)
 	joined(t, dead)
@@ -209,6 +213,7 @@ func TestAlone_EndsBeforeAnotherSettles(t *testing.T) {
 // An instance whose lease has run out by the database's clock is fenced once it has been seen silent for a lease, unless it renews
 // the lease or commits something.
 func TestLeaseRunsOut(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	first, second := leased(t, url, time.Hour), leased(t, url, 50*time.Millisecond)
 	log := newLog(t, joined(t, first), 1)
@@ -270,6 +275,7 @@ func TestLeaseRunsOut(t *testing.T) {
 
 // A database that a newer Baton has migrated meanwhile is not joined, whoever had it before.
 func TestNewerSchemaIsNotJoined(t *testing.T) {
+	t.Parallel()
 	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {
 		t.Run(name, func(t *testing.T) {
 			first, second := leased(t, url, time.Millisecond), openBeside(t, url)
@@ -320,6 +326,7 @@ func execute(t *testing.T, url, statement string) {
 
 // Join does not wait for an instance whose process was killed on this machine.
 func TestKilledInstanceIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	if url := os.Getenv("BATON_TEST_JOIN"); url != "" {
 		joined(t, leased(t, url, time.Hour))
 		_, _ = os.Stdout.WriteString("joined\n")
@@ -352,6 +359,7 @@ func TestKilledInstanceIsNotWaitedFor(t *testing.T) {
 
 // Processes of other machines, and new processes with the same number, are distinguished.
 func TestOtherProcessesAreToldApart(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
 	joined(t, first)
@@ -365,6 +373,7 @@ func TestOtherProcessesAreToldApart(t *testing.T) {
 
 // A key of a cluster is higher than all that its servers had given out when it was asked for.
 func TestKeys_FollowTheRequestsOfAllServers(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	var servers []*storage.DB
 	for range 2 {

@@ -11,6 +11,7 @@ import (
 
 // A key is never reused after its row is deleted or the program restarts, which takes one statement per thousand keys.
 func TestKeysAreGivenOnce(t *testing.T) {
+	t.Parallel()
 	url, notes := "sqlite:"+filepath.Join(t.TempDir(), "baton.db"), 0
 	for given, n := int64(0), int64(1); n <= 3; n++ {
 		notes = 0

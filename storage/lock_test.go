@@ -21,6 +21,7 @@ import (
 
 // A server does not write a file that the next one would not find.
 func TestServer_NoticesThatItsFileIsGone(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
 	db, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true})
@@ -59,6 +60,7 @@ func TestServer_NoticesThatItsFileIsGone(t *testing.T) {
 }
 
 func TestSecondServerIsToldOfTheFirst(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	holder := func(wantAddr string, wantHeld bool) {
 		t.Helper()
@@ -102,6 +104,7 @@ func TestSecondServerIsToldOfTheFirst(t *testing.T) {
 
 // SQLite needs a -shm file to open a database, even on a full disk. A stopping server reserves the space.
 func TestStoppedServerLeavesRoomForTheNext(t *testing.T) {
+	t.Parallel()
 	const needed = 32 << 10 // by the -shm file
 	url := newSQLite(t)
 	lock := strings.TrimPrefix(url, "sqlite:") + ".lock"
@@ -132,6 +135,7 @@ func TestStoppedServerLeavesRoomForTheNext(t *testing.T) {
 
 // TestKilledServerHoldsNothing runs this test's binary as a server and kills it.
 func TestKilledServerHoldsNothing(t *testing.T) {
+	t.Parallel()
 	if url := os.Getenv("BATON_TEST_SERVE"); url != "" {
 		open(t, url)
 		_, _ = os.Stdout.WriteString("serving\n")
@@ -167,6 +171,7 @@ func TestKilledServerHoldsNothing(t *testing.T) {
 
 // A database has one server, under all names of its file.
 func TestOneFileHasOneServer(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
 	dir := t.TempDir()
@@ -204,6 +209,7 @@ func TestOneFileHasOneServer(t *testing.T) {
 }
 
 func TestMistypedPathCreatesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	url := "sqlite:" + dir + "/mistyped/deep/baton.db"
 	for name, err := range map[string]error{
@@ -227,6 +233,7 @@ func TestMistypedPathCreatesNothing(t *testing.T) {
 }
 
 func TestOpen_RefusesSchemaOfAnotherBaton(t *testing.T) {
+	t.Parallel()
 	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {
 		t.Run(name, func(t *testing.T) {
 			if err := storage.Migrate(t.Context(), storage.Config{URL: url}); err != nil {
@@ -261,6 +268,7 @@ func TestOpen_RefusesSchemaOfAnotherBaton(t *testing.T) {
 }
 
 func TestServerFencesTheOneBefore(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	before := open(t, url)
 	joined(t, before)
@@ -281,6 +289,7 @@ func TestServerFencesTheOneBefore(t *testing.T) {
 }
 
 func TestOpenNeedsTheSchema(t *testing.T) {
+	t.Parallel()
 	for name, url := range map[string]string{
 		"no file":      noSQLite(t),
 		"no tables":    emptySQLite(t),
@@ -318,6 +327,7 @@ func emptySQLite(t *testing.T) string {
 }
 
 func TestManyMigrateAtOnce(t *testing.T) {
+	t.Parallel()
 	url := storagetest.Postgres(t).NewDatabase(t)
 	errs := make(chan error)
 	for range 4 {
@@ -332,6 +342,7 @@ func TestManyMigrateAtOnce(t *testing.T) {
 }
 
 func TestPathsMayHoldAnyCharacters(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir() + "/a b%20?c#d&e=f;ü"
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -345,6 +356,7 @@ func TestPathsMayHoldAnyCharacters(t *testing.T) {
 
 // A file with the tables of another program is refused, and stays as it is.
 func TestOpen_RefusesFilesOfOthers(t *testing.T) {
+	t.Parallel()
 	url := "sqlite:" + filepath.Join(t.TempDir(), "app.db")
 	execute(t, url, `CREATE TABLE customers (id INTEGER PRIMARY KEY AUTOINCREMENT)`)
 	file := strings.TrimPrefix(url, "sqlite:")

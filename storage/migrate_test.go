@@ -52,6 +52,7 @@ INSERT INTO instances (id, fenced, ended, addr, process, commit_no, leased_until
 
 // A later migration upgrades a database that has rows, once.
 func TestMigrate_UpgradesTheSchema(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db *DB) {
 		next := withNext(t, db.d, replaces)
 		for range 2 {
@@ -75,6 +76,7 @@ func TestMigrate_UpgradesTheSchema(t *testing.T) {
 // A database is not migrated while a server serves it that could not go on: Migrate fails and names the server, Open waits until the
 // server has left.
 func TestMigrate_RespectsTheServer(t *testing.T) {
+	t.Parallel()
 	url := servedBy(t, "first", time.Now().Add(time.Hour))
 	next := withNext(t, postgresDialect(), replaces)
 	first := data.HeldError{Instance: "first", Addr: "a:1"}
@@ -113,6 +115,7 @@ func TestMigrate_RespectsTheServer(t *testing.T) {
 // A migration after which the programs before it can go on is done under a living server, as soon as no transaction is in its way,
 // and more servers of both programs start beside it.
 func TestMigrate_UnderLivingServers(t *testing.T) {
+	t.Parallel()
 	url := storagetest.Postgres(t).NewDatabase(t)
 	told := make(chan string, 100)
 	cfg := Config{URL: url, Migrate: true, Log: slog.New(slog.NewTextHandler(lines(told), nil))}.withDefaults()
@@ -156,6 +159,7 @@ func TestMigrate_UnderLivingServers(t *testing.T) {
 
 // A migration must say which programs can go on after it.
 func TestMigrate_NamesTheOldestProgram(t *testing.T) {
+	t.Parallel()
 	url := servedBy(t, "first", time.Now().Add(time.Hour))
 	next := withNext(t, postgresDialect(), "")
 	err := migrateAfter(t.Context(), Config{URL: url}.withDefaults(), next, func(*data.HeldError) bool { return false })
@@ -171,6 +175,7 @@ func TestMigrate_NamesTheOldestProgram(t *testing.T) {
 
 // A migration fences a server whose lease has ended, once it has been silent for a lease.
 func TestMigrate_FencesSilentServer(t *testing.T) {
+	t.Parallel()
 	url := servedBy(t, "silent", time.Now().Add(-time.Hour))
 	db, err := openAs(t.Context(), Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond}.withDefaults(), withNext(t, postgresDialect(), replaces))
 	if err != nil {
@@ -192,6 +197,7 @@ func (l lines) Write(b []byte) (int, error) {
 
 // The schema lists the statuses of runs: a program that writes another one needs a migration, which keeps out those that do not know it.
 func TestSchema_ListsTheStatusesOfRuns(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db *DB) {
 		for i, status := range []data.Status{data.Queued, data.Running, data.Waiting, data.Completed, data.Failed, data.Cancelled, "PARKED"} {
 			now := "now()"

@@ -44,12 +44,14 @@ func clustered(t *testing.T, url string) (join func() *storage.DB) {
 }
 
 func TestNotify_IsABus(t *testing.T) {
+	t.Parallel()
 	join := clustered(t, postgrestest.New(t))
 	bustest.Contract(t, func() bus.Bus { return join().Bus() })
 }
 
 // A SQLite database has no bus.
 func TestNotify_IsOfPostgres(t *testing.T) {
+	t.Parallel()
 	for name, open := range databases {
 		if b := open(t).Bus(); (b != nil) != (name == "postgres") {
 			t.Errorf("%s: %v", name, b)
@@ -59,6 +61,7 @@ func TestNotify_IsOfPostgres(t *testing.T) {
 
 // A connection that is cut, or silent, is replaced. Until then nothing is sent, and the receiver learns that it may have lost something.
 func TestNotify_ConnectsAgain(t *testing.T) {
+	t.Parallel()
 	direct := postgrestest.New(t)
 	p, through := storagetest.NewProxy(t, direct)
 	join := clustered(t, through)

@@ -28,6 +28,7 @@ func (b *between) query(ctx context.Context, query string, args []any) (*sql.Row
 
 // A page never has more rows than its total, even if rows are added while it is read.
 func TestPageAgreesWithItsTotal(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	if err := db.Join(ctx, "instance", ""); err != nil {

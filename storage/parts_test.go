@@ -14,6 +14,7 @@ import (
 
 // However much there is to tidy up, commits get their turn.
 func TestHousekeepingGoesInParts(t *testing.T) {
+	t.Parallel()
 	parts := 0
 	db := tapped(t, func(query string, do func() error) error {
 		if strings.Contains(query, "DELETE FROM idempotency_keys") || strings.Contains(query, "DELETE FROM memos") {
@@ -52,6 +53,7 @@ func TestHousekeepingGoesInParts(t *testing.T) {
 
 // No statement of the instance that writes takes as long as its lease, nor does PostgreSQL wait for the instance in a transaction for as long.
 func TestStatementsAreShorterThanTheLease(t *testing.T) {
+	t.Parallel()
 	url := storagetest.Postgres(t).NewDatabase(t)
 	for lease, want := range map[time.Duration]string{6 * time.Second: "2s 4s 4000", 15 * time.Second: "5s 10s 10000", time.Hour: "30s 10s 35000", time.Millisecond: "1s 2s 2000"} {
 		db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease})
@@ -73,6 +75,7 @@ func TestStatementsAreShorterThanTheLease(t *testing.T) {
 
 // A commit that takes longer than the lease renews it, so that the instance does not count as dead.
 func TestLateCommitRenewsTheLease(t *testing.T) {
+	t.Parallel()
 	url := storagetest.Postgres(t).NewDatabase(t)
 	const lease = time.Second
 	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease})
@@ -103,6 +106,7 @@ func TestLateCommitRenewsTheLease(t *testing.T) {
 
 // A day is over by the database's clock, which says to which day an event belongs.
 func TestDaysEndByTheDatabasesClock(t *testing.T) {
+	t.Parallel()
 	db, err := Open(t.Context(), Config{URL: storagetest.Postgres(t).NewDatabase(t), Migrate: true})
 	if err != nil {
 		t.Fatal(err)
@@ -123,6 +127,7 @@ func TestDaysEndByTheDatabasesClock(t *testing.T) {
 // Beside a dump, which locks all tables, servers start and write, and none is fenced. The events of that day have no partition, but those
 // of the next day have one.
 func TestServers_GoOnBesideADump(t *testing.T) {
+	t.Parallel()
 	url := storagetest.Postgres(t).NewDatabase(t)
 	const lease = time.Hour
 	y := joins(t, Config{URL: url, Migrate: true, Lease: lease}, "y")

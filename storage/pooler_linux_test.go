@@ -18,6 +18,7 @@ import (
 
 // A PgBouncer that gives each transaction another session, or does not pass settings on, is refused with a sentence.
 func TestOpen_RefusesAPooler(t *testing.T) {
+	t.Parallel()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		if os.Getenv("CI") == "true" {

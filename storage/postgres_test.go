@@ -14,6 +14,7 @@ import (
 
 // A URL that names several servers says that it means the one that takes writes; those that read go there, too.
 func TestTargetSessionAttrs(t *testing.T) {
+	t.Parallel()
 	database := postgrestest.New(t)
 	for _, attrs := range []string{"any", "read-write", "primary"} {
 		u, err := url.Parse(database)
@@ -39,6 +40,7 @@ func TestTargetSessionAttrs(t *testing.T) {
 
 // Of several hosts, the one that answers is used.
 func TestOpen_TriesSeveralHosts(t *testing.T) {
+	t.Parallel()
 	u, err := url.Parse(postgrestest.New(t))
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +56,7 @@ func TestOpen_TriesSeveralHosts(t *testing.T) {
 
 // ErrSchema means only that the schema is missing: a migration does not help with other errors.
 func TestErrSchemaMeansTheSchema(t *testing.T) {
+	t.Parallel()
 	database := postgrestest.New(t)
 	open(t, database)
 	execute(t, database, `ALTER TABLE schema_versions RENAME COLUMN version_id TO other`)
@@ -67,6 +70,7 @@ func TestErrSchemaMeansTheSchema(t *testing.T) {
 
 // Baton's tables are in a schema of their own, because an application may have tables of the same names.
 func TestSchema_IsBatonsOwn(t *testing.T) {
+	t.Parallel()
 	database := storagetest.Postgres(t).NewDatabase(t)
 	execute(t, database, "CREATE TABLE public.threads (id int); CREATE TABLE public.schema_versions (version_id int); INSERT INTO public.schema_versions VALUES (7)")
 	tenant := "of_" + path.Base(strings.TrimSuffix(database, "?sslmode=disable"))
@@ -110,6 +114,7 @@ func TestSchema_IsBatonsOwn(t *testing.T) {
 
 // A database that lacks characters is refused before it has tables, with the way to a better one.
 func TestOpen_RefusesOtherEncodings(t *testing.T) {
+	t.Parallel()
 	for _, encoding := range []string{"LATIN1", "EUC_JP", "SQL_ASCII"} {
 		database := storagetest.Postgres(t).NewEncoded(t, encoding)
 		err := storage.Migrate(t.Context(), storage.Config{URL: database})

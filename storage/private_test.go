@@ -12,6 +12,7 @@ import (
 
 // Only the owner can read a database, its companions and copies.
 func TestNobodyElseReadsDatabases(t *testing.T) {
+	t.Parallel()
 	if goruntime.GOOS == "windows" {
 		t.Skip("Windows has no such modes")
 	}

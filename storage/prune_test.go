@@ -18,6 +18,7 @@ import (
 )
 
 func TestPruneKeepsTheRecordsOfRunsAtWork(t *testing.T) {
+	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
@@ -64,6 +65,7 @@ func TestPruneKeepsTheRecordsOfRunsAtWork(t *testing.T) {
 }
 
 func TestPruneForgetsInstancesThatOwnNothing(t *testing.T) {
+	t.Parallel()
 	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {
 		t.Run(name, func(t *testing.T) {
 			db := open(t, url)
@@ -115,6 +117,7 @@ func connect(t *testing.T, url string) *sqlx.DB {
 }
 
 func TestOneThreadThatCannotBeSealedStopsNoOther(t *testing.T) {
+	t.Parallel()
 	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {
 		t.Run(name, func(t *testing.T) {
 			var told strings.Builder
@@ -146,6 +149,7 @@ func TestOneThreadThatCannotBeSealedStopsNoOther(t *testing.T) {
 
 // Keys that were revoked or expired long ago are deleted; other keys stay.
 func TestPrune_ForgetsOldAPIKeys(t *testing.T) {
+	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)

@@ -15,6 +15,7 @@ import (
 // What has been kept long enough is found and goes: by project, runs or their events alone, sealed ones too. What is still
 // open, what ended lately and what the policy keeps for good stays, and the ids of a log go on where they were.
 func TestRetention(t *testing.T) {
+	t.Parallel()
 	const day = 24 * time.Hour
 	forms := map[string]bool{"plain": false, "sealed": true}
 	for name, open := range databases {
@@ -110,6 +111,7 @@ func TestRetention(t *testing.T) {
 
 // The audit of a project goes by its own days.
 func TestAuditIsForgottenByProject(t *testing.T) {
+	t.Parallel()
 	const day = 24 * time.Hour
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 
 // A list by several columns has all that fit, on full pages.
 func TestRuns_BySeveralColumns(t *testing.T) {
+	t.Parallel()
 	const n = 7_000
 	for name, url := range map[string]string{
 		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), "baton.db"),
@@ -106,6 +107,7 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 
 // SQLite is asked for the terms with a beginning, unless they are many, and for the only runs that may have a status.
 func TestSearchFor_NamesWhatIsFew(t *testing.T) {
+	t.Parallel()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	fillRuns(t, db, 400)
 	fillTerms(t, db)
@@ -150,6 +152,7 @@ func plannedByKey(t *testing.T, db *DB, f data.RunFilter) {
 
 // A search ends after its time, as one that was too slow.
 func TestSearched_FailsAfterItsTime(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, err := searched(t.Context(), reader{}, func(ctx context.Context, _ reader) (data.Page[data.Run], error) {
 			<-ctx.Done()
@@ -182,6 +185,7 @@ func fillAudit(tb testing.TB, db *DB, n int) {
 
 // While more rows wait for RollUp than Stats reads, Stats returns those it has read and says so.
 func TestStats_SaysWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	now := time.UnixMilli(1 << 40)
 	if _, err := db.write.ExecContext(t.Context(), `
@@ -214,6 +218,7 @@ SELECT 0, 'p', 'a', 'COMPLETED', '', 1, ?2, ?2, ?2 FROM n`, maxWaiting+10, now.U
 
 // Searches wait for each other, and nobody else for them: they leave connections to those who ask for little.
 func TestSearchesLeaveConnections(t *testing.T) {
+	t.Parallel()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	fillRuns(t, db, 10)
 	slots := int64(db.cfg.Readers / 4)

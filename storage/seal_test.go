@@ -76,6 +76,7 @@ func seal(t *testing.T, db *storage.DB, after time.Duration, want int) {
 }
 
 func TestSealKeepsTheLog(t *testing.T) {
+	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
@@ -118,6 +119,7 @@ func TestSealKeepsTheLog(t *testing.T) {
 }
 
 func TestDeleteRunDeletesSealedEvents(t *testing.T) {
+	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
@@ -146,6 +148,7 @@ func TestDeleteRunDeletesSealedEvents(t *testing.T) {
 }
 
 func TestReadersNeverSkipWhileSealing(t *testing.T) {
+	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
@@ -176,6 +179,7 @@ func TestReadersNeverSkipWhileSealing(t *testing.T) {
 }
 
 func TestForgetKeys(t *testing.T) {
+	t.Parallel()
 	db := open(t, newSQLite(t))
 	log := &workload{db: joined(t, db)}
 	now := time.Now()
@@ -201,6 +205,7 @@ func TestForgetKeys(t *testing.T) {
 
 // Several instances may come to drop the same day: all but the first find that it is done.
 func TestDaysAreDroppedByWhoeverComesFirst(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	instances := []*storage.DB{open(t, url), open(t, url), open(t, url)}
 	direct, err := sqlx.Connect("postgres", url)
@@ -235,6 +240,7 @@ func TestDaysAreDroppedByWhoeverComesFirst(t *testing.T) {
 
 // To find whether a day is sealed takes long, and no commit waits for it.
 func TestCommitsGoOnWhileADayIsLookedAt(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	log := newLog(t, joined(t, open(t, url)), 1)
 	direct := connect(t, url)
@@ -276,6 +282,7 @@ func TestCommitsGoOnWhileADayIsLookedAt(t *testing.T) {
 // A clock that was set back at midnight has a thread's earlier events in a later day than those that follow. Once that day is dropped, they
 // are still read between those that are in rows.
 func TestReadersSkipNoDayThatIsDroppedFirst(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	db := open(t, url)
 	log, want := history(t, joined(t, db), 1, 1, 30)

@@ -27,6 +27,7 @@ func (c *countingDecoder) DecodeAll(input, dst []byte) ([]byte, error) {
 // Two readers of the pages of a sealed log decompress each segment once. They do not see events that are removed from a segment
 // meanwhile.
 func TestSegmentsAreDecompressedOnce(t *testing.T) {
+	t.Parallel()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	ctx, now := t.Context(), time.Now()
 	if err := db.Join(ctx, "instance", ""); err != nil {

@@ -41,6 +41,7 @@ func FuzzSqueeze(f *testing.F) {
 }
 
 func TestAnswersAreStoredOnce(t *testing.T) {
+	t.Parallel()
 	text := `{"id":"m","role":"assistant","content":"hi \"you\"","metadata":{"workerAgentOutput":{"status":"success","answer":"hi \"you\""},"stage":"main"}}`
 	want := `{"role":"assistant","content":"hi \"you\"","metadata":{"workerAgentOutput":"content","stage":"main"}}`
 	if got := squeeze(withoutID([]byte(text))); got != want {

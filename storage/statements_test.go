@@ -101,6 +101,7 @@ func listsUser(name string) bool {
 // TestStatementsUseIndexes prepares and plans every statement of the package on both databases. A table that
 // grows is never read from end to end.
 func TestStatementsUseIndexes(t *testing.T) {
+	t.Parallel()
 	statements := allStatements(t)
 	maps.Copy(statements, filteredRuns())
 	ofSQLite, ofPostgres := searchedRuns(sqliteDialect()), searchedRuns(postgresDialect())
@@ -251,7 +252,7 @@ func TestStatementsUseIndexes(t *testing.T) {
 
 func openForPlans(t *testing.T, url string) *DB {
 	t.Helper()
-	db, err := Open(t.Context(), Config{URL: url, Migrate: true})
+	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: time.Minute}) // a busy machine may take long for a statement
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -463,6 +464,7 @@ func stringValue(exprs map[string]ast.Expr, expr ast.Expr) string {
 }
 
 func TestMigrationsHaveTheSameVersions(t *testing.T) {
+	t.Parallel()
 	list := func(dialect string) []string {
 		entries, err := fs.ReadDir(migrationsOf(dialect), ".")
 		if err != nil {
@@ -482,6 +484,7 @@ func TestMigrationsHaveTheSameVersions(t *testing.T) {
 // PostgreSQL plans a statement once, with the statistics of that moment. The plan must stay good when the tables have
 // grown.
 func TestPlansOfGrowingTablesStayGood(t *testing.T) {
+	t.Parallel()
 	db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
 	conn, err := db.write.Connx(t.Context())
 	if err != nil {

@@ -369,6 +369,7 @@ func countings(t *testing.T, run func(query string, do func() error) error, test
 // Each generation and each call counts once, before and after it is rolled up, whatever begins, ends, restarts, is deleted or
 // crashes in any order.
 func TestStats_AreWhatTheRunsCameTo(t *testing.T) {
+	t.Parallel()
 	countings(t, func(_ string, do func() error) error { return do() }, func(c *counting) {
 		for i := range 250 {
 			if c.step(); i%7 == 0 {
@@ -396,6 +397,7 @@ func TestStats_AreWhatTheRunsCameTo(t *testing.T) {
 
 // A roll-up that dies before or after any of its statements has counted all of its rows or none.
 func TestRollUp_IsAtomic(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	left := -1 // statements until it dies
 	behind := false
@@ -447,6 +449,7 @@ func TestRollUp_IsAtomic(t *testing.T) {
 
 // Several roll-ups at the same time, beside commits, count nothing twice.
 func TestRollUp_RunsBesideOthers(t *testing.T) {
+	t.Parallel()
 	countings(t, func(_ string, do func() error) error { return do() }, func(c *counting) {
 		other := c.open()
 		for range 25 {
@@ -468,6 +471,7 @@ func TestRollUp_RunsBesideOthers(t *testing.T) {
 }
 
 func TestRollUp_ForgetsOldBuckets(t *testing.T) {
+	t.Parallel()
 	countings(t, func(_ string, do func() error) error { return do() }, func(c *counting) {
 		for range 60 {
 			c.insert()
@@ -499,6 +503,7 @@ func TestRollUp_ForgetsOldBuckets(t *testing.T) {
 
 // A quantile is at most 5 % wrong.
 func TestHistogram_QuantilesAreNear(t *testing.T) {
+	t.Parallel()
 	var tally data.Tally
 	at := func(time.Time) *data.Tally { return &tally }
 	created := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -58,14 +58,17 @@ func joined(tb testing.TB, db *storage.DB) data.Store {
 }
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			storagetest.Run(t, func(t *testing.T) data.Store { return open(t) })
 		})
 	}
 }
 
 func TestTwoWriters(t *testing.T) {
+	t.Parallel()
 	storagetest.RunTwoWriters(t, func(t *testing.T) (x, y data.Store, midnight func()) {
 		url := postgrestest.New(t)
 		beside := func() data.Store {

@@ -21,6 +21,7 @@ func size(t *testing.T, url string) int64 {
 }
 
 func TestSealedFileShrinks(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	db := open(t, url)
 	_, want := history(t, joined(t, db), 10, 1, 15_000)
@@ -36,6 +37,7 @@ func TestSealedFileShrinks(t *testing.T) {
 
 // A rewritten file is small, and stays small after more events were written and sealed.
 func TestVacuum_ShrinksFile(t *testing.T) {
+	t.Parallel()
 	for how, rewrite := range map[string]func(t *testing.T, url string) string{
 		"vacuum": func(t *testing.T, url string) string {
 			if err := admin.Vacuum(t.Context(), url); err != nil {
@@ -81,6 +83,7 @@ func TestVacuum_ShrinksFile(t *testing.T) {
 }
 
 func TestVacuumLeavesServersAlone(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	open(t, url)
 	if err := admin.Vacuum(t.Context(), url); err == nil || !strings.Contains(err.Error(), storage.ErrLocked.Error()) {

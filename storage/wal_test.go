@@ -76,6 +76,7 @@ func closed(t *testing.T, db *storage.DB) {
 }
 
 func TestCleanStopLeavesOneFile(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
 	db := serve(t, url)
@@ -96,6 +97,7 @@ func TestCleanStopLeavesOneFile(t *testing.T) {
 
 // A server can start after a killed one, at any point of its work.
 func TestOwnWALIsTaken(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
 	var crashes []crash
@@ -137,6 +139,7 @@ func TestOwnWALIsTaken(t *testing.T) {
 // A crash during a checkpoint leaves some of the pages in the database, in any order. The end of a WAL before its
 // checkpoint may be missing.
 func TestTornWALIsTaken(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
 	db := serve(t, url)
@@ -181,6 +184,7 @@ func TestTornWALIsTaken(t *testing.T) {
 
 // A leftover WAL would destroy a copy that replaces its database.
 func TestForeignWALIsRefused(t *testing.T) {
+	t.Parallel()
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
 	db := serve(t, url)

@@ -15,6 +15,7 @@ import (
 
 // An instance has died once its row has stood still for a lease, over an unbroken chain of looks.
 func TestWatch_JudgesByAnUnbrokenChainOfLooks(t *testing.T) {
+	t.Parallel()
 	const lease = 4 * time.Second
 	start := time.Now()
 	// at is a look at a second that took some, and saw the rows.
@@ -72,6 +73,7 @@ func TestWatch_JudgesByAnUnbrokenChainOfLooks(t *testing.T) {
 
 // An instance that another one of its name has succeeded dies after three seconds. Two living ones of a name need a whole lease.
 func TestWatch_ReplacesAnInstanceByItsSuccessor(t *testing.T) {
+	t.Parallel()
 	start := time.Now()
 	row := func(id, name string, n int64) sighting { return sighting{id: id, name: name, commit: n, leased: n} }
 	old, next, far := func(n int64) sighting { return row("old", "pod", n) }, func(n int64) sighting { return row("next", "pod", n) }, row("far", "other", 1)
@@ -176,6 +178,7 @@ func count(t *testing.T, db *DB, query string) (n int) {
 
 // An instance whose batch cannot be written renews its lease between the attempts, and is not fenced.
 func TestWatch_LeavesABusyInstanceAlone(t *testing.T) {
+	t.Parallel()
 	url := storagetest.Postgres(t).NewDatabase(t)
 	const lease = time.Hour
 	y := joins(t, Config{URL: url, Migrate: true, Lease: lease}, "y")
@@ -204,6 +207,7 @@ func TestWatch_LeavesABusyInstanceAlone(t *testing.T) {
 
 // What a COMMIT has written that waited for a standby when its session ended is not acknowledged before the standby has it.
 func TestConfirm_WaitsForTheStandby(t *testing.T) {
+	t.Parallel()
 	pg := storagetest.StartPostgres(t)
 	url := pg.NewDatabase(t)
 	x := joins(t, Config{URL: url, Migrate: true}, "x")
@@ -268,6 +272,7 @@ func TestConfirm_WaitsForTheStandby(t *testing.T) {
 // An instance whose commit lasts longer than its lease is not fenced while the transaction has its row locked. After another lease it
 // is taken for stopped: its session is ended, nothing of the commit is stored, and nobody has waited for it.
 func TestWatch_LeavesALongCommitAnotherLease(t *testing.T) {
+	t.Parallel()
 	url := storagetest.Postgres(t).NewDatabase(t)
 	const lease = time.Hour
 	x := joins(t, Config{URL: url + "&idle_in_transaction_session_timeout=0", Migrate: true, Lease: lease}, "x")
@@ -345,6 +350,7 @@ func stuck(t *testing.T, db *DB) {
 // A server may be stopped while PostgreSQL sends it a large answer. PostgreSQL ends the session after the time for which the server
 // would wait for an answer; and if that is longer than two leases, others end it with the fence. The locks end with it.
 func TestWatch_EndsASessionThatNobodyReads(t *testing.T) {
+	t.Parallel()
 	for what, lease := range map[string]time.Duration{"PostgreSQL": time.Second, "the watcher": time.Hour} {
 		t.Run(what, func(t *testing.T) {
 			url := storagetest.Postgres(t).NewDatabase(t)
@@ -398,6 +404,7 @@ func TestWatch_EndsASessionThatNobodyReads(t *testing.T) {
 
 // A stopped server that listens keeps all notifications behind it in PostgreSQL's queue, until it is fenced.
 func TestWatch_EndsAStoppedListener(t *testing.T) {
+	t.Parallel()
 	url := storagetest.StartPostgres(t).NewDatabase(t)
 	const lease = time.Hour
 	y := joins(t, Config{URL: url, Migrate: true, Lease: lease}, "y")
@@ -427,6 +434,7 @@ func TestWatch_EndsAStoppedListener(t *testing.T) {
 
 // Where writing fails, a look fails, and no instance is fenced once writing is possible again.
 func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
+	t.Parallel()
 	url := storagetest.Postgres(t).NewDatabase(t)
 	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond})
 	if err != nil {

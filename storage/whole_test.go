@@ -12,6 +12,7 @@ import (
 
 // Reads that the engine needs in full are complete or fail.
 func TestLimitsHideNothing(t *testing.T) {
+	t.Parallel()
 	const most = 10_000
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
@@ -64,6 +65,7 @@ func TestLimitsHideNothing(t *testing.T) {
 }
 
 func TestStepsAreCountedToTheLast(t *testing.T) {
+	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
