@@ -32,6 +32,7 @@ func asksFor(name, tool, args string) agent {
 // The log, the messages and the steps show the arguments that an approved call ran with, the arguments that the
 // approval showed, and the user that changed them.
 func TestApproval_TellsWhatWasExecuted(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, refund, asksFor("clerk", "refund", `{"euros": 149.9}`))
 	ann := runtime.MustCaller("default", "ann", runtime.RoleOperator)
 	for thread, req := range map[string]runtime.StartRequest{
@@ -117,6 +118,7 @@ func TestApproval_TellsWhatWasExecuted(t *testing.T) {
 // An answer that its question does not accept is refused with its place, through each entry point, and the question
 // stays open.
 func TestAnswer_IsCheckedBeforeItIsTaken(t *testing.T) {
+	t.Parallel()
 	asks := agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		a, err := run.Ask(ctx, agui.Interrupt{Message: "sure?", ResponseSchema: json.RawMessage(
 			`{"type":"object","properties":{"yes":{"type":"boolean"},"why/how":{"type":"string"}},"required":["yes"]}`)})
@@ -210,6 +212,7 @@ func (a approving) Info() plugins.Info { return plugins.Info{Name: a.name, Appro
 
 // A step that an expired approval has answered says so, and names no user.
 func TestAnswer_OfTheServerNamesNobody(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{Limits: runtime.Limits{ApprovalTimeout: time.Nanosecond}}, refund, asksFor("clerk", "refund", `{"euros": 1}`))
 	s := b.start("main", "clerk", "go")
 	b.wait(s.RunID, runtime.Completed)
@@ -227,6 +230,7 @@ func TestAnswer_OfTheServerNamesNobody(t *testing.T) {
 
 // A call that is cut short keeps its original arguments: the log of an edited call has them nowhere else.
 func TestApproval_TellsWhatWasBegun(t *testing.T) {
+	t.Parallel()
 	begun := make(chan struct{}, 1)
 	slow := tool{refund.info, func(ctx context.Context, _ *plugins.Call) (agui.ToolOutput, error) {
 		begun <- struct{}{}
@@ -266,6 +270,7 @@ func TestApproval_TellsWhatWasBegun(t *testing.T) {
 
 // A cancelled answer records nothing else, because its other members were not checked.
 func TestAnswer_CancelledHasNoPayload(t *testing.T) {
+	t.Parallel()
 	told := make(chan plugins.Answer, 1)
 	asks := agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		a, err := run.Ask(ctx, agui.Interrupt{Message: "sure?", ResponseSchema: json.RawMessage(`{"type":"boolean"}`)})
@@ -298,6 +303,7 @@ func TestAnswer_CancelledHasNoPayload(t *testing.T) {
 
 // The result of a client's tool is stored unchanged, also if it looks like a result of Baton's.
 func TestAnswer_OfAClientsToolIsItsResult(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, asksFor("clerk", "track", "{}"))
 	for payload, want := range map[string]string{
 		`"two"`: "two", `{"status": "shipped", "eta": 3}`: `{"status": "shipped", "eta": 3}`, `{"Status":"failure"}`: `{"Status":"failure"}`,

@@ -14,6 +14,7 @@ import (
 
 // An approval is given by those whom its approver names, of a tool, a node and an agent as a tool alike. Others may only decline it.
 func TestApprover_IsNamed(t *testing.T) {
+	t.Parallel()
 	ann := runtime.MustCaller("p", "ann", runtime.RoleUser)
 	annOperates := runtime.MustCaller("p", "ann", runtime.RoleOperator)
 	bob := runtime.MustCaller("p", "bob", runtime.RoleOperator)
@@ -98,6 +99,7 @@ func TestApprover_IsNamed(t *testing.T) {
 
 // The user who started a run may decline what only others may approve.
 func TestApprover_OthersDecline(t *testing.T) {
+	t.Parallel()
 	ann := runtime.MustCaller("p", "ann", runtime.RoleUser)
 	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{
 		ID: "n", Agent: "echo", Approval: true, Approver: plugins.Approver{By: plugins.ByAdmin, NotRequester: true},

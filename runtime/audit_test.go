@@ -17,6 +17,7 @@ import (
 
 // The audit has one entry with its author for every request that changes something, and none for other requests.
 func TestAuditTellsWhoHasAsked(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	b := open(t, runtime.Config{Audit: true}, agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, err := run.Ask(ctx, agui.Interrupt{Message: "sure?"})
@@ -82,6 +83,7 @@ func (b *bench) audited(admin runtime.Caller) (all []string) {
 
 // Changes to a user's data have an entry with the acting user, and a repeated request adds none.
 func TestAuditTellsOfEachAction(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	b := open(t, runtime.Config{Audit: true}, agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, err := run.Ask(ctx, agui.Interrupt{Message: "sure?"})
@@ -170,6 +172,7 @@ func TestAuditTellsOfEachAction(t *testing.T) {
 
 // Deleting a user removes all data of that user, also running runs, and no data of other users.
 func TestDeleteUserLeavesNothingOfIt(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	gate := make(chan struct{})
 	defer close(gate)
@@ -216,6 +219,7 @@ func TestDeleteUserLeavesNothingOfIt(t *testing.T) {
 
 // A user who goes on starting runs does not keep the deletion from ending.
 func TestDeleteUser_EndsBesideNewThreads(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	b.wait(b.start("before", "hello", "x").RunID, runtime.Completed)
 	ctx, stop := context.WithCancel(t.Context())

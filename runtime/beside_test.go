@@ -69,6 +69,7 @@ func (b *bench) snapshot() runtime.Snapshot {
 
 // The worker of a run gets messages that were appended on another server at its next safe boundary.
 func TestBeside_AppendsToARunOfAnother(t *testing.T) {
+	t.Parallel()
 	got := make(chan string, 1)
 	listener := agent{"listener", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for {
@@ -101,6 +102,7 @@ func TestBeside_AppendsToARunOfAnother(t *testing.T) {
 
 // One request that is sent to both servers at once starts one run.
 func TestBeside_OneKeyStartsOneRun(t *testing.T) {
+	t.Parallel()
 	k := dictated{make(chan string)}
 	x, y := servers(t, runtime.Config{}, k.agent())
 	close(k.words)
@@ -127,6 +129,7 @@ func TestBeside_OneKeyStartsOneRun(t *testing.T) {
 // A client that does not learn from a server whether its request was stored repeats it at another one. That starts one run, whether the
 // first server has written it without an answer, or writes it later.
 func TestBeside_OneKeyStartsOneRunAfterAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	k := dictated{make(chan string)}
 	close(k.words)
 	for _, written := range []bool{false, true} {
@@ -212,6 +215,7 @@ func until(t *testing.T, cur interface {
 }
 
 func TestBeside_ViewersGetTheWholeLog(t *testing.T) {
+	t.Parallel()
 	k := dictated{make(chan string)}
 	x, y := servers(t, runtime.Config{}, k.agent())
 	s := x.start("main", "dictated", "go")
@@ -276,6 +280,7 @@ func (b *bench) run(s runtime.Started) runtime.Run {
 }
 
 func TestBeside_SnapshotsAreEqual(t *testing.T) {
+	t.Parallel()
 	k := dictated{make(chan string)}
 	x, y := servers(t, runtime.Config{}, k.agent())
 	s := x.start("main", "dictated", "go")
@@ -310,6 +315,7 @@ func TestBeside_SnapshotsAreEqual(t *testing.T) {
 
 // A server shows events and messages from memory only while the database has the same.
 func TestBeside_MemoryIsNotOutdated(t *testing.T) {
+	t.Parallel()
 	k := dictated{make(chan string)}
 	x, y := servers(t, runtime.Config{}, k.agent())
 	first := x.start("main", "dictated", "first")
@@ -346,6 +352,7 @@ func TestBeside_MemoryIsNotOutdated(t *testing.T) {
 
 // Runs that servers start in turn are in the order of their requests: in lists, and as the thread's last run, whose agent is the default.
 func TestBeside_RunsAreInTheOrderOfTheirRequests(t *testing.T) {
+	t.Parallel()
 	other := hello
 	other.name = "other"
 	x, y := servers(t, runtime.Config{}, hello, other)

@@ -18,6 +18,7 @@ import (
 )
 
 func TestBeside_CancelsARunOfAnother(t *testing.T) {
+	t.Parallel()
 	k := dictated{make(chan string)}
 	x, y := servers(t, runtime.Config{Audit: true}, k.agent())
 	s := x.start("main", "dictated", "go")
@@ -44,6 +45,7 @@ func TestBeside_CancelsARunOfAnother(t *testing.T) {
 
 // A run that restarts, rolls back or deletes needs the end of one that another server executes.
 func TestBeside_EndsARunOfAnother(t *testing.T) {
+	t.Parallel()
 	k := dictated{make(chan string)}
 	x, y := servers(t, runtime.Config{}, k.agent())
 	for _, how := range []runtime.Multitask{runtime.InterruptRuns, runtime.RollbackRuns} {
@@ -82,6 +84,7 @@ func TestBeside_EndsARunOfAnother(t *testing.T) {
 }
 
 func TestBeside_DeletesTheDataOfAUser(t *testing.T) {
+	t.Parallel()
 	k := dictated{make(chan string)}
 	x, y := servers(t, runtime.Config{}, k.agent())
 	x.start("a", "dictated", "go")
@@ -96,6 +99,7 @@ func TestBeside_DeletesTheDataOfAUser(t *testing.T) {
 
 // A server that deletes a user's data asks for the end of all runs before it waits for one.
 func TestBeside_DeletionCancelsRunsTogether(t *testing.T) {
+	t.Parallel()
 	const n = 5
 	k := dictated{make(chan string)}
 	x, y := servers(t, runtime.Config{}, k.agent())
@@ -143,6 +147,7 @@ func (d *deaf) CancelAsks(ctx context.Context, instance string) ([]data.CancelAs
 
 // A cancellation that the owner does not confirm is no success, and takes place once an owner is there.
 func TestBeside_UnconfirmedCancelHasAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	k := dictated{make(chan string)}
 	x, y := servers(t, runtime.Config{}, k.agent())
 	d := &deaf{Store: x.store}
@@ -167,6 +172,7 @@ func TestBeside_UnconfirmedCancelHasAnUnknownOutcome(t *testing.T) {
 
 // A server that waits for the end of a run that is to make room does not ask for that all the time.
 func TestBeside_AsksOnceForRoom(t *testing.T) {
+	t.Parallel()
 	k := dictated{make(chan string)}
 	x, y := servers(t, runtime.Config{}, k.agent())
 	owner, waits := &deaf{Store: x.store}, &deaf{Store: y.store}
@@ -208,6 +214,7 @@ func (s *indebted) Commit(ctx context.Context, n int64, b *data.Batch) error {
 // A server dies before it cancels a WAITING run that has to make room. Another server cancels it, although it last saw the thread when
 // a QUEUED run stood behind a RUNNING one.
 func TestBeside_CancelsForADeadServer(t *testing.T) {
+	t.Parallel()
 	asks := make(chan bool)
 	x, y := servers(t, runtime.Config{}, hello, agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		select {
@@ -236,6 +243,7 @@ func TestBeside_CancelsForADeadServer(t *testing.T) {
 
 // A server asks for the cancellation of a run and dies. The run is cancelled, although its worker asks a question first.
 func TestBeside_CancelledRunDoesNotWait(t *testing.T) {
+	t.Parallel()
 	d, asks := &deaf{}, make(chan bool)
 	x, y := servers(t, runtime.Config{}, agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		select {
@@ -265,6 +273,7 @@ func TestBeside_CancelledRunDoesNotWait(t *testing.T) {
 // A server asks for the cancellation of a run while the owner cannot store the run's events. The run is cancelled, and does not restart
 // for the message that waits.
 func TestBeside_CancelledRunDoesNotRestart(t *testing.T) {
+	t.Parallel()
 	k, d := dictated{make(chan string)}, &deaf{}
 	x, y := servers(t, runtime.Config{}, agent{"dictated", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		defer d.deaf.Store(false) // the run has ended for its worker, and cannot be cancelled in the usual way
@@ -300,6 +309,7 @@ func TestBeside_CancelledRunDoesNotRestart(t *testing.T) {
 
 // A stream waits for a queued run, which is cancelled on another server while that server executes the run before.
 func TestBeside_CancelledBeforeItsFirstEvent(t *testing.T) {
+	t.Parallel()
 	k := dictated{make(chan string)}
 	x, y := servers(t, runtime.Config{}, k.agent())
 	x.start("main", "dictated", "first")

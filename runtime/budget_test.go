@@ -87,6 +87,7 @@ func (b *bench) used(want int64) {
 }
 
 func TestBudget_StopsRunsAndStarts(t *testing.T) {
+	t.Parallel()
 	var made, called atomic.Int64
 	b := open(t, budgeted(tokensADay(200, "")), caller(&made), careless, asking, noop(&called))
 	refused := func(what string, err error) {
@@ -162,6 +163,7 @@ func reports(recs []*runtime.Record) (list []string) {
 
 // A worker that only reports its usage learns from the report that it exceeded the budget.
 func TestBudget_StopsWorkerThatReports(t *testing.T) {
+	t.Parallel()
 	b := open(t, budgeted(tokensADay(100, "")), careless)
 	run := b.wait(b.start("main", "careless", "xxxxxxxx").RunID, runtime.Failed)
 	if run.Error == nil || run.Error.Code != "budget_exceeded" || run.Usage[0].InputTokens != 120 {
@@ -171,6 +173,7 @@ func TestBudget_StopsWorkerThatReports(t *testing.T) {
 
 // The model calls of a run's sub-agents are counted and refused like the run's own.
 func TestBudget_CountsSubagents(t *testing.T) {
+	t.Parallel()
 	var made, called atomic.Int64
 	parent := agent{"parent", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return run.CallAgent(ctx, "caller", "xxxx")
@@ -186,6 +189,7 @@ func TestBudget_CountsSubagents(t *testing.T) {
 
 // A run's own budget ends it in a valid state, and leaves others alone.
 func TestBudget_OfRun(t *testing.T) {
+	t.Parallel()
 	var made, called atomic.Int64
 	b := open(t, budgeted(data.Budget{Name: "each", Scope: data.OfRun, Of: "caller", Unit: data.UnitTokens, Limit: 100}), caller(&made), careless, noop(&called))
 	for _, thread := range []string{"one", "two"} {
@@ -223,6 +227,7 @@ var operator = runtime.MustCaller("default", "olga", runtime.RoleOperator)
 
 // A budget that asks has an operator raise it, let the run continue, or end it. No call is made twice, also after restarts.
 func TestBudget_AsksOperator(t *testing.T) {
+	t.Parallel()
 	var made, called atomic.Int64
 	cfg := budgeted(tokensADay(100, data.OverAsk))
 	cfg.Accounts = true
@@ -295,6 +300,7 @@ func TestBudget_AsksOperator(t *testing.T) {
 
 // The raise of a run's own budget is for that run alone.
 func TestBudget_OfRunIsRaised(t *testing.T) {
+	t.Parallel()
 	var made, called atomic.Int64
 	b := open(t, budgeted(data.Budget{Name: "each", Scope: data.OfRun, Unit: data.UnitTokens, Limit: 100, Over: data.OverAsk}), caller(&made), noop(&called))
 	for _, thread := range []string{"one", "two"} {
@@ -314,6 +320,7 @@ func TestBudget_OfRunIsRaised(t *testing.T) {
 
 // Nodes that run at the same time ask one question, and all go on with its answer.
 func TestBudget_AsksOnceForParallelNodes(t *testing.T) {
+	t.Parallel()
 	var made, called atomic.Int64
 	nodes := plugins.Workflow{Name: "both"}
 	for i := range 4 {
@@ -339,6 +346,7 @@ func TestBudget_AsksOnceForParallelNodes(t *testing.T) {
 // Calls reserve what they are expected to use, and wait for each other: fifty runs at once use a budget up and do not exceed it, whether their calls
 // say what they expect or not. Those of one run do not exceed its own budget.
 func TestBudget_IsReserved(t *testing.T) {
+	t.Parallel()
 	const runs, limit = 50, 600
 	each := tokensADay(limit, "")
 	own := data.Budget{Name: "own", Scope: data.OfRun, Unit: data.UnitTokens, Limit: limit}
@@ -395,6 +403,7 @@ func TestBudget_IsReserved(t *testing.T) {
 
 // A reservation ends with its Do or its worker, whatever that did with its call.
 func TestBudget_ReservationsEnd(t *testing.T) {
+	t.Parallel()
 	forgetful := agent{"forgetful", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if err := run.Do(ctx, "lost", nil, func(ctx context.Context) error {
 			if err := run.MayCallModel(ctx, agui.TokenUsage{}); err != nil {
@@ -433,6 +442,7 @@ func (b *bench) quiet() {
 
 // A budget of one project's agent is not listed in another.
 func TestBudget_NamesNoOtherProjectsAgent(t *testing.T) {
+	t.Parallel()
 	of := func(agent string) data.Budget {
 		return data.Budget{Name: "of " + agent, Scope: data.OfRun, Of: agent, Unit: data.UnitTokens, Limit: 1}
 	}
@@ -464,6 +474,7 @@ func (p private) Info() plugins.Info {
 
 // A usage that cannot be is counted within bounds.
 func TestUsage_IsBounded(t *testing.T) {
+	t.Parallel()
 	liar := agent{"liar", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		u := tokensOf("m", 40, math.MaxInt64)
 		u.CachedInputTokens = 41

@@ -23,6 +23,7 @@ func (u unread) Read([]byte) (int, error) {
 
 // Every method that takes a Caller refuses the zero Caller.
 func TestNobodySeesAndDoesNothing(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	var nobody runtime.Caller
 	files := attach.New(attach.Config{}) // stores nothing, and panics when it should
@@ -133,6 +134,7 @@ func TestNobodySeesAndDoesNothing(t *testing.T) {
 }
 
 func TestRolesAreThoseOfTheList(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]runtime.Role{
 		"user": runtime.RoleUser, "viewer": runtime.RoleViewer, "operator": runtime.RoleOperator, "admin": runtime.RoleAdmin,
 		"": 0, "Admin": 0, "none": 0, "root": 0, "adminn": 0,

@@ -54,6 +54,7 @@ func kindsOf(events []data.StoredEvent) (kinds []agui.Type) {
 // One commit begins the run of an agent and its step, and another ends both. The thread's state is written only when a run has changed
 // it.
 func TestStepBeginsAndEndsWithItsRun(t *testing.T) {
+	t.Parallel()
 	quiet := agent{"quiet", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{Answer: "yes"}, nil
 	}}

@@ -21,6 +21,7 @@ func (connecting) Settled() <-chan struct{} { return make(chan struct{}) }
 
 // A client's tool cannot have a name of the server's: of a tool, of an agent, which agents call as a tool, or one of a toolbox.
 func TestClientTools_HaveNoNameOfTheServers(t *testing.T) {
+	t.Parallel()
 	var calls atomic.Int64
 	b := open(t, runtime.Config{}, pay(&calls), clerk, connecting{"slow"})
 	for name, want := range map[string]string{"pay": "invalid_tool", "clerk": "invalid_tool", "slow.any": "invalid_tool", "other.any": "", "slow": ""} {
@@ -33,6 +34,7 @@ func TestClientTools_HaveNoNameOfTheServers(t *testing.T) {
 
 // A tool that the server has since the run began is not called in the place of the client's, whose schema the call breaks.
 func TestClientTools_AreNotReplaced(t *testing.T) {
+	t.Parallel()
 	asks := agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if _, err := run.Ask(ctx, agui.Interrupt{Message: "?"}); err != nil {
 			return agui.WorkerOutput{}, err
@@ -70,6 +72,7 @@ func TestClientTools_AreNotReplaced(t *testing.T) {
 
 // An agent gets the images of a client's answer, as it gets those of its own tools' results.
 func TestClientTools_ReturnImages(t *testing.T) {
+	t.Parallel()
 	const picture = `[{"type":"text","text":"a dot"},{"type":"image","source":{"type":"data","value":"aGk=","mimeType":"image/png"}}]`
 	got := make(chan string, 1)
 	b := open(t, runtime.Config{}, agent{"looks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

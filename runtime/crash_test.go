@@ -59,6 +59,7 @@ func hang(ctx context.Context) error {
 }
 
 func TestInterruptedTextIsHidden(t *testing.T) {
+	t.Parallel()
 	var calls atomic.Int64
 	half := make(chan struct{}, 1)
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -107,6 +108,7 @@ func texts(msgs []runtime.Message) string {
 }
 
 func TestCrashLoopFails(t *testing.T) {
+	t.Parallel()
 	entered := make(chan struct{}, 1)
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		entered <- struct{}{}
@@ -126,6 +128,7 @@ func TestCrashLoopFails(t *testing.T) {
 }
 
 func TestFailureAfterACrashWithdrawsQuestions(t *testing.T) {
+	t.Parallel()
 	asked, fail := make(chan struct{}, 1), make(chan struct{}, 1)
 	asks := agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, err := run.Ask(ctx, agui.Interrupt{Message: "ok?"})
@@ -168,6 +171,7 @@ func TestFailureAfterACrashWithdrawsQuestions(t *testing.T) {
 }
 
 func TestRollbackStateSurvivesACrash(t *testing.T) {
+	t.Parallel()
 	states := make(chan string, 4)
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if run.Input.Query == "first" {
@@ -198,6 +202,7 @@ func TestRollbackStateSurvivesACrash(t *testing.T) {
 }
 
 func TestCompletedNodeForgivesCrashes(t *testing.T) {
+	t.Parallel()
 	entered := make(chan struct{}, 1)
 	var hung sync.Map
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -221,6 +226,7 @@ func TestCompletedNodeForgivesCrashes(t *testing.T) {
 
 // Crashes count from one record to the next.
 func TestRecordForgivesCrashes(t *testing.T) {
+	t.Parallel()
 	entered := make(chan struct{}, 1)
 	var lives atomic.Int64
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -323,6 +329,7 @@ func (b *slowBox) Tools() []plugins.Tool {
 // A call that had begun waits for its tool, which alone says whether the call may be made again, however long the tool's server takes to
 // start.
 func TestCrash_BegunCallWaitsForItsTool(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New(time.Now)
 		worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

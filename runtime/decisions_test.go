@@ -30,6 +30,7 @@ func (b *bench) replace(thread string, how runtime.Multitask) runtime.Started {
 }
 
 func TestRollbackOfARunThatNeverStartedKeepsTheState(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	stateful := agent{"stateful", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{}, run.State(map[string]any{"kept": 1})
@@ -58,6 +59,7 @@ func TestRollbackOfARunThatNeverStartedKeepsTheState(t *testing.T) {
 
 // An accepted request replaces the runs that it names, also if the server crashes right after it.
 func TestReplacementSurvivesACrash(t *testing.T) {
+	t.Parallel()
 	for _, how := range []runtime.Multitask{runtime.InterruptRuns, runtime.RollbackRuns} {
 		entered := make(chan struct{}, 2)
 		slow := agent{"slow", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -114,6 +116,7 @@ func (b *bench) stored(thread string, n int64) {
 }
 
 func TestQueuedRunsOfAThreadAreCapped(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{QueuePerThread: 3}, gated(gate), hello)
 	b.start("main", "gated", "x")

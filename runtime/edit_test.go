@@ -74,6 +74,7 @@ func (b *bench) shows(want ...string) {
 
 // A list repeats messages that are in memory, hidden ones and calls among them, and the thread takes only the new one.
 func TestListRepeatsMessagesInMemory(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	b.wait(b.ask("first", runtime.StartRequest{}, said("u1", "one"),
 		agui.Message{ID: "a1", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c1", Name: "look", Arguments: "{}"}}},
@@ -87,6 +88,7 @@ func TestListRepeatsMessagesInMemory(t *testing.T) {
 }
 
 func TestEditThatIsQueuedTakesNothingYet(t *testing.T) {
+	t.Parallel()
 	b, release, edit := editing(t)
 	b.shows("question", "hello question")
 	release()
@@ -96,6 +98,7 @@ func TestEditThatIsQueuedTakesNothingYet(t *testing.T) {
 }
 
 func TestEditThatNeverBeginsLeavesTheThreadAsItWas(t *testing.T) {
+	t.Parallel()
 	for name, discard := range map[string]func(b *bench, edit string){
 		"cancelled": func(b *bench, edit string) {
 			if _, err := b.Cancel(context.Background(), local, edit); err != nil {
@@ -139,6 +142,7 @@ func TestEditThatNeverBeginsLeavesTheThreadAsItWas(t *testing.T) {
 }
 
 func TestQueuedEditOutlivesACrash(t *testing.T) {
+	t.Parallel()
 	b, release, edit := editing(t)
 	b.crash()
 	b.shows("question", "hello question")
@@ -149,6 +153,7 @@ func TestQueuedEditOutlivesACrash(t *testing.T) {
 }
 
 func TestEditOutlivesACrashOfItsRun(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{}, gated(gate), hello)
 	b.wait(b.ask("first", runtime.StartRequest{Edits: true}, said("u1", "question")).RunID, runtime.Completed)
@@ -168,6 +173,7 @@ func TestEditOutlivesACrashOfItsRun(t *testing.T) {
 
 // The second execution of an edit's run does not apply the edit again.
 func TestEditIsTakenOnce(t *testing.T) {
+	t.Parallel()
 	b, release, edit := editing(t)
 	release()
 	b.wait(edit, runtime.Completed)
@@ -190,6 +196,7 @@ func TestEditIsTakenOnce(t *testing.T) {
 
 // An edit counts towards the limits of a request like its other new messages.
 func TestEditMayNotBeTooLarge(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{MessageBytes: 100}, hello)
 	b.wait(b.ask("first", runtime.StartRequest{Edits: true}, said("u1", "question")).RunID, runtime.Completed)
 	_, err := b.StartRun(context.Background(), local, runtime.StartRequest{
@@ -204,6 +211,7 @@ func TestEditMayNotBeTooLarge(t *testing.T) {
 
 // The content of a message is its text and its attachments.
 func TestAnotherImageIsAnEdit(t *testing.T) {
+	t.Parallel()
 	image := func(url string) agui.Message {
 		return agui.Message{ID: "u1", Role: agui.RoleUser, Parts: json.RawMessage(
 			`[{"type":"text","text":"what is this?"},{"type":"image","source":{"type":"url","value":"` + url + `"}}]`)}
@@ -225,6 +233,7 @@ func TestAnotherImageIsAnEdit(t *testing.T) {
 
 // A message without an id does not count as one of the thread's.
 func TestListWithoutIDsIsNoEdit(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	for _, text := range []string{"one", "two", "three"} {
 		b.wait(b.ask(text, runtime.StartRequest{Edits: true}, said("", text)).RunID, runtime.Completed)

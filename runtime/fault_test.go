@@ -57,6 +57,7 @@ func (b *bench) inject(f *faulty) {
 }
 
 func TestRunsWaitWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
 	for _, away := range []error{runtime.ErrUnavailable, runtime.ErrDiskFull} {
 		step := make(chan struct{})
 		worker := agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -84,6 +85,7 @@ func TestRunsWaitWhileTheDatabaseIsAway(t *testing.T) {
 // While the database does not answer, every request fails with outcome_unknown, and takes effect completely
 // afterwards.
 func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
+	t.Parallel()
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if run.Input.RunID == "before" {
 			return agui.WorkerOutput{}, hang(ctx)
@@ -150,6 +152,7 @@ func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 
 // A damaged database does not recover by itself: a request learns that instead of outcome_unknown.
 func TestRequests_NameADamagedDatabase(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{Patience: 100 * time.Millisecond}, agent{"worker", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{Answer: "here"}, nil
 	}})
@@ -173,6 +176,7 @@ func TestRequests_NameADamagedDatabase(t *testing.T) {
 }
 
 func TestSnapshotIsRefusedWhileNothingIsStored(t *testing.T) {
+	t.Parallel()
 	step := make(chan struct{})
 	worker := agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		<-step
@@ -208,6 +212,7 @@ func TestSnapshotIsRefusedWhileNothingIsStored(t *testing.T) {
 }
 
 func TestRefusedDataFailsOnlyItsRun(t *testing.T) {
+	t.Parallel()
 	poison := agent{"poison", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Text()
 		for i := range 300 {
@@ -244,6 +249,7 @@ func TestRefusedDataFailsOnlyItsRun(t *testing.T) {
 // A run whose events are refused may be gone: another server has taken it over, ended and deleted it. Nothing is left to fail, and the
 // server that executed it gives its slot on.
 func TestRefusedData_OfADeletedRunFailsNothing(t *testing.T) {
+	t.Parallel()
 	k := dictated{make(chan string)}
 	b := open(t, runtime.Config{}, k.agent())
 	b.inject(&faulty{refuse: "POISON"})
@@ -255,6 +261,7 @@ func TestRefusedData_OfADeletedRunFailsNothing(t *testing.T) {
 }
 
 func TestSlowReaderFallsBackToTheStore(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{RingEvents: 16, RingBytes: 4096}, tokens)
 	s := b.start("main", "tokens", "x")
 	th, err := b.Thread(context.Background(), local, "main")
@@ -283,6 +290,7 @@ func TestSlowReaderFallsBackToTheStore(t *testing.T) {
 }
 
 func TestLimitsQueueRuns(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 3, RunsPerAgent: 2}, QueueDepth: 3}, gated(gate), hello)
 	a1, a2 := b.start("1", "gated", "x"), b.start("2", "gated", "x")
@@ -359,6 +367,7 @@ func (b *bench) startOnceAdmitted(req runtime.StartRequest) runtime.Started {
 }
 
 func TestAnswerSurvivesARollback(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, picks)
 	b.injectStore(&undone{Store: b.store})
 	s := b.startOnceAdmitted(runtime.StartRequest{Agent: "worker", ThreadID: "main", Messages: user("pick"), Tools: pickTool})
@@ -391,6 +400,7 @@ func (s *stepwise) Commit(ctx context.Context, n int64, batch *data.Batch) error
 }
 
 func TestSlotOfALostClaimIsGivenOn(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{}, 2)
 	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, gated(gate))
 	store := &stepwise{Store: b.store, turns: make(chan struct{})}
@@ -445,6 +455,7 @@ func (c *choosy) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 }
 
 func TestRunThatCannotBeClaimedFails(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{}, gated(gate), hello)
 	b.injectStore(&choosy{b.store, "poison"})
@@ -475,6 +486,7 @@ func (u *unshown) Commit(ctx context.Context, n int64, batch *data.Batch) error 
 
 // A reader that has received a run's end does not receive it again as the next event.
 func TestLatestIsTheEndOfWhatIsStored(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{}, gated(gate))
 	store := &unshown{Store: b.store, shown: make(chan struct{})}
@@ -548,6 +560,7 @@ func (u *unsure) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 // Only the identical batch can show whether it was stored, so no error in between makes the committer give it up or
 // split it.
 func TestBatchOfUnknownFateIsNotGivenUp(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, tokens)
 	store := &unsure{Store: b.store}
 	b.injectStore(store)

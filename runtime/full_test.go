@@ -35,6 +35,7 @@ func (f *full) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 
 // Without room a runtime starts, serves reads and reports the reason for refusing writes; with room it continues.
 func TestStartsOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	for name, joins := range map[string]bool{"that takes no instance": false, "that takes no runs over": true} {
 		t.Run(name, func(t *testing.T) {
 			begun := make(chan struct{})
@@ -97,6 +98,7 @@ func TestStartsOnAFullDisk(t *testing.T) {
 
 // A start that takes runs over ends at damage, at a join and at a commit.
 func TestStart_EndsAtWhatDoesNotPass(t *testing.T) {
+	t.Parallel()
 	for _, lasting := range []error{data.ErrDamaged, data.ErrDenied} {
 		for _, where := range []string{"join", "commit"} {
 			b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}}, agent{"worker", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
@@ -126,6 +128,7 @@ func TestStart_EndsAtWhatDoesNotPass(t *testing.T) {
 
 // A postponed start that fails is not a takeover.
 func TestStartThatFailsLateSaysWhy(t *testing.T) {
+	t.Parallel()
 	for _, last := range []error{errors.New("the instance has no room"), data.ErrSchema} {
 		b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}}, hello)
 		if err := b.Shutdown(context.Background()); err != nil {

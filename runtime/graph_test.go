@@ -14,6 +14,7 @@ import (
 )
 
 func TestExpressionsAreCheckedAtStart(t *testing.T) {
+	t.Parallel()
 	db, err := storage.Open(t.Context(), storage.Config{URL: "sqlite:" + t.TempDir() + "/baton.db", Migrate: true})
 	if err != nil {
 		t.Fatal(err)
@@ -51,6 +52,7 @@ func TestExpressionsAreCheckedAtStart(t *testing.T) {
 }
 
 func TestExpressions_FailTheirRun(t *testing.T) {
+	t.Parallel()
 	bad := func(name, when, input string) plugins.Workflow {
 		return plugins.Workflow{Name: name, Nodes: []plugins.Node{{ID: "a", Agent: "worker", When: when, Input: input}}}
 	}
@@ -107,6 +109,7 @@ func TestExpressions_KeepIntegers(t *testing.T) {
 }
 
 func TestToolNodeWithoutInputIsGivenNone(t *testing.T) {
+	t.Parallel()
 	args := make(chan string, 1)
 	look := tool{plugins.Info{Name: "look"}, func(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
 		args <- string(c.Args)
@@ -123,6 +126,7 @@ func TestToolNodeWithoutInputIsGivenNone(t *testing.T) {
 
 // Only the failed node carries its error; the others were stopped.
 func TestSiblingsOfAFailedNodeAreCancelled(t *testing.T) {
+	t.Parallel()
 	writing := make(chan struct{})
 	sibling := agent{"sibling", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if _, err := run.Text().Write([]byte("half")); err != nil {
@@ -180,6 +184,7 @@ func ended(s runtime.Status, e *agui.OutputError) string {
 }
 
 func TestAgentsCallEachOtherOnlySoDeep(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, agent{"mirror", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, err := run.CallAgent(ctx, "mirror", run.Input.Query)
 		return agui.WorkerOutput{}, err

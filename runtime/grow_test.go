@@ -20,6 +20,7 @@ import (
 // Every kind of growth by a worker is refused at a limit, and a cancellation in the middle of it ends the run with a
 // complete log.
 func TestRun_IsCancelledWhileItsWorkerGrows(t *testing.T) {
+	t.Parallel()
 	large := strings.Repeat("x", 1<<20)
 	repeat := func(op string, n int) json.RawMessage {
 		return json.RawMessage("[" + strings.TrimSuffix(strings.Repeat(op+",", n), ",") + "]")
@@ -190,6 +191,7 @@ func named(ev agui.Event, id string) agui.Event {
 
 // A Do with many messages does not repeat all their ids in each record.
 func TestDo_ShowsManyMessagesForLittle(t *testing.T) {
+	t.Parallel()
 	const many = 1000
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := run.Do(ctx, "say", nil, func(context.Context) error {

@@ -115,6 +115,7 @@ const (
 
 // A refused input never reaches the agent or a later prompt, and a rewritten one replaces what was asked in both.
 func TestGuard_Input(t *testing.T) {
+	t.Parallel()
 	check := func(limit time.Duration, f func(ctx context.Context) (plugins.Verdict, error)) plugins.Guard {
 		return plugins.Guard{Name: "g", Timeout: limit, Check: func(ctx context.Context, _ plugins.Subject) (plugins.Verdict, error) { return f(ctx) }}
 	}
@@ -141,6 +142,7 @@ func TestGuard_Input(t *testing.T) {
 
 // A refused call is not made, and its result is a failure. A rewritten one is shown like a call that an approver has edited.
 func TestGuard_Tool(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, path string) {
 		for _, c := range []struct {
 			ruled
@@ -186,6 +188,7 @@ func TestGuard_Tool(t *testing.T) {
 
 // The result of a rewritten call that a crash has interrupted has the arguments that it was made with.
 func TestGuard_ShowsRewrittenAfterCrash(t *testing.T) {
+	t.Parallel()
 	called := make(chan string, 9)
 	slow := tool{plugins.Info{Name: "pay"}, func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
 		called <- string(call.Args)
@@ -211,6 +214,7 @@ func TestGuard_ShowsRewrittenAfterCrash(t *testing.T) {
 
 // The text of an answer is shown once it is allowed. A refused answer is in no later prompt.
 func TestGuard_Output(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, path string) {
 		for _, c := range []ruled{
 			{"allow", verdict(plugins.Verdict{Verdict: "allow"}), "", "", "you said hi", "user hi; assistant you said hi", "g output allow"},
@@ -244,6 +248,7 @@ func TestGuard_Output(t *testing.T) {
 // assistant and of tools that the client brings are among them.
 // A called agent has its own guards.
 func TestGuard_InputIsNew(t *testing.T) {
+	t.Parallel()
 	var got []string
 	notes := []plugins.Guard{{Name: "g", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
 		got = append(got, s.Input)
@@ -289,6 +294,7 @@ func TestGuard_InputIsNew(t *testing.T) {
 
 // The calls of a client's tool can only be allowed or refused, because the client has them as they were asked.
 func TestGuard_ClientTools(t *testing.T) {
+	t.Parallel()
 	for verb, failure := range map[string]string{
 		plugins.Allow: "", plugins.Refuse: "The guard g has refused the call",
 		plugins.Rewrite: "The guard g can only allow or refuse a call of a client's tool", plugins.AskPerson: "The guard g can only allow or refuse a call of a client's tool",
@@ -308,6 +314,7 @@ func TestGuard_ClientTools(t *testing.T) {
 
 // The result of a client's call is input, and cannot be rewritten: a refused one is in no later prompt.
 func TestGuard_ClientResults(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, path string) {
 		for _, c := range []struct {
 			ruled
@@ -365,6 +372,7 @@ func TestGuard_ClientResults(t *testing.T) {
 
 // Arguments that an approver has edited, and answers, are input. Refused arguments are nowhere.
 func TestGuard_Answers(t *testing.T) {
+	t.Parallel()
 	noBad := plugins.Guards{Input: []plugins.Guard{{Name: "g", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
 		if strings.Contains(s.Input, "bad") {
 			return plugins.Verdict{Verdict: plugins.Refuse, Reason: "no"}, nil
@@ -427,6 +435,7 @@ func (w *tracedWords) Within(ctx context.Context, _ string) context.Context { re
 
 // A tool that is a guard and fails does not repeat in the log and in traces what it judges.
 func TestGuard_ToolIsSilent(t *testing.T) {
+	t.Parallel()
 	w := new(tracedWords)
 	fails := []tool{
 		failingGuard("fails", errors.New),
@@ -454,6 +463,7 @@ func TestGuard_ToolIsSilent(t *testing.T) {
 
 // Guards that do not exist are an error at the start.
 func TestGuard_Exists(t *testing.T) {
+	t.Parallel()
 	for want, g := range map[string]plugins.Guard{
 		`no agent "nobody"`: {Agent: "nobody"}, `no tool "nothing"`: {Tool: "nothing"}, "guards itself": {Agent: "clerk"}, "exactly one": {Name: "g"},
 		"timeout is negative": {Agent: "reader", Timeout: -1},
@@ -472,6 +482,7 @@ func TestGuard_Exists(t *testing.T) {
 // A refused input is in no later prompt, messages of earlier runs, which another agent has failed to answer, among it. Instructions and
 // context of the client are judged, too, and an approver's arguments as those of the model.
 func TestGuard_RefusesWhatOthersBrought(t *testing.T) {
+	t.Parallel()
 	noBad := func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
 		if strings.Contains(s.Input+string(s.Args), "bad") {
 			return plugins.Verdict{Verdict: plugins.Refuse, Reason: "bad"}, nil
@@ -538,6 +549,7 @@ func TestGuard_RefusesWhatOthersBrought(t *testing.T) {
 
 // Guards judge arguments as the tool gets them: numbers that a model has written as texts are numbers, an approver's among them.
 func TestGuard_JudgesWhatIsExecuted(t *testing.T) {
+	t.Parallel()
 	most := plugins.Guard{Name: "g", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
 		var args struct{ Euros any }
 		if err := json.Unmarshal(s.Args, &args); err != nil {

@@ -33,6 +33,7 @@ func (b *bench) prompted(thread string) string {
 // Refused texts are in no later prompt, at whatever commit the server dies, whether the run is continued or not, and however
 // many messages came before.
 func TestGuard_RefusedInputStaysHidden(t *testing.T) {
+	t.Parallel()
 	refuse := guarded{clerk, plugins.Guards{Input: []plugins.Guard{verdict(plugins.Verdict{Verdict: plugins.Refuse, Reason: "no"})}}}
 	broken := agent{"broken", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{}, errors.New("boom")
@@ -77,6 +78,7 @@ func TestGuard_RefusedInputStaysHidden(t *testing.T) {
 
 // A refused call is never made, and a rewritten one only as it was rewritten, at whatever commit the server dies.
 func TestGuard_RefusedCallIsNeverMade(t *testing.T) {
+	t.Parallel()
 	for verb, want := range map[string]string{plugins.Refuse: "", plugins.Rewrite: `{"euros":1}`} {
 		onBoth(t, func(t *testing.T, path string) {
 			var called atomic.Pointer[string]

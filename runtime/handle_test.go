@@ -11,6 +11,7 @@ import (
 // TestOnlyWhatACallerWasGivenReads passes invalid values to every method without a Caller: zero values, rows that
 // were filled in by hand, and rows that a Caller obtained but that have other keys now.
 func TestOnlyWhatACallerWasGivenReads(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
 	s := b.start("main", "echo", "secret")
 	b.wait(s.RunID, runtime.Completed)

@@ -14,6 +14,7 @@ import (
 // The input of running runs is limited: further runs wait in the queue, for large requests and for large threads, and
 // a run that is taken over counts.
 func TestRunsAtWorkAreBoundInBytes(t *testing.T) {
+	t.Parallel()
 	begun, on := make(chan string, 16), make(chan struct{})
 	b := open(t, runtime.Config{RunsBytes: 1 << 20}, agent{"waits", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		begun <- run.Input.ThreadID

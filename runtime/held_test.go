@@ -38,6 +38,7 @@ func TestRunsAtWorkKeepNoRequests(t *testing.T) {
 // Each stuck reader holds a page of its own in memory, and an event may be large, so the number of large pages is
 // limited.
 func TestLargePagesOfReadersAreBounded(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{PagesBytes: 20 << 20}, tokens)
 	b.wait(b.start("main", "tokens", strings.Repeat("x", 2<<20)).RunID, runtime.Completed)
 	th, err := b.Thread(t.Context(), local, "main")

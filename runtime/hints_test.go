@@ -154,6 +154,7 @@ func TestHints_AreFastAndMayBeLost(t *testing.T) {
 
 // A server that is alone sends nothing.
 func TestHints_AreForOthers(t *testing.T) {
+	t.Parallel()
 	k := dictated{make(chan string)}
 	x, y := servers(t, runtime.Config{}, k.agent())
 	y.down()

@@ -94,6 +94,7 @@ func (b *bench) checkHistory(what string, want int) {
 }
 
 func TestHistoryIsWhatTheLogFoldsTo(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	crashes, half := 0, make(chan struct{}, 1)
 	crasher := agent{"crasher", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -217,6 +218,7 @@ func TestHistoryIsWhatTheLogFoldsTo(t *testing.T) {
 }
 
 func TestHistoryOfTheLatestThread(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	b := open(t, runtime.Config{}, answering("echo", func(q string) string { return q }))
 	if h, err := b.History(ctx, local, "", nil); err != nil || h.Thread.Key != 0 || !h.Day.IsZero() || h.HasMore {
@@ -248,6 +250,7 @@ func TestHistoryOfTheLatestThread(t *testing.T) {
 
 // A message that was accepted on one day and consumed on the next is at its position in the log.
 func TestSeqsRiseOverTheDays(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if err := run.Do(ctx, "intro", nil, func(context.Context) error { return say(run, "which?") }); err != nil {
@@ -297,6 +300,7 @@ func (b *bench) exec(statement string) {
 
 // The length of contextItemIds and of interrupt ids is limited, for all characters.
 func TestIDsOfContextAndQuestionsAreShort(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{Limits: runtime.Limits{FrameBytes: 6 << 20}}, answering("worker", func(string) string { return "done" }))
 	s := b.start("main", "worker", "x")
 	b.wait(s.RunID, runtime.Completed)

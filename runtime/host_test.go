@@ -11,6 +11,7 @@ import (
 )
 
 func TestHost(t *testing.T) {
+	t.Parallel()
 	hosttest.Run(t, func(t *testing.T, c hosttest.Case) hosttest.Outcome {
 		b := open(t, runtime.Config{MaxAttempts: 10}, append([]plugins.Plugin{c.Agent}, c.Plugins...)...)
 		ctx := context.Background()

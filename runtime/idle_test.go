@@ -13,6 +13,7 @@ import (
 
 // A run whose only call of a tool or a model is idle lends its slot, and goes on once a slot is free.
 func TestIdle_LendsSlot(t *testing.T) {
+	t.Parallel()
 	t.Run("tool", func(t *testing.T) { testLendsSlot(t, false) })
 	t.Run("model", func(t *testing.T) { testLendsSlot(t, true) })
 }
@@ -84,6 +85,7 @@ func testLendsSlot(t *testing.T, model bool) {
 
 // A run that waits for a provider's pace shows since and until when, while none of its nodes works.
 func TestWaitForPace_IsShown(t *testing.T) {
+	t.Parallel()
 	until := time.Now().Add(time.Hour).Round(time.Second)
 	paced, done := make(chan struct{}, 2), make(chan struct{})
 	clerk := agent{"clerk", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -116,6 +118,7 @@ func TestWaitForPace_IsShown(t *testing.T) {
 
 // A wait for a provider's pace that is longer than an execution may take does not end it.
 func TestWaitForPace_IsNoPartOfTheTimeout(t *testing.T) {
+	t.Parallel()
 	const limit = 2 * time.Second
 	clerk := agent{"clerk", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{}, run.WaitForPace(ctx, time.Time{}, func() error {
@@ -133,6 +136,7 @@ func TestWaitForPace_IsNoPartOfTheTimeout(t *testing.T) {
 
 // A cancel ends a run at once that is idle, or waits for a slot.
 func TestIdle_Cancel(t *testing.T) {
+	t.Parallel()
 	idle := make(chan struct{}, 1)
 	job := tool{plugins.Info{Name: "job"}, func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
 		return agui.ToolOutput{}, call.Idle(ctx, func() error {
@@ -190,6 +194,7 @@ func soon(t *testing.T, c <-chan struct{}, what string) {
 
 // The calls of a run that go on at once need one slot together, and what they take besides is offered to others.
 func TestIdle_TakesOneSlot(t *testing.T) {
+	t.Parallel()
 	for _, slots := range []int{1, 2} {
 		job, clerk, idle, back, done, goOn := pair()
 		worker, began, release := untilReleased()
@@ -228,6 +233,7 @@ func TestIdle_TakesOneSlot(t *testing.T) {
 
 // A call that panics while it is idle is idle no more.
 func TestIdle_Panics(t *testing.T) {
+	t.Parallel()
 	job := tool{plugins.Info{Name: "job"}, func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
 		return agui.ToolOutput{}, call.Idle(ctx, func() error { panic("oops") })
 	}}

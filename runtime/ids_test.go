@@ -14,6 +14,7 @@ import (
 
 // A worker cannot change messages of an earlier run, even if it reuses their ids.
 func TestWorkersMayNotUseIDsOfEarlierRuns(t *testing.T) {
+	t.Parallel()
 	var refused []error
 	thief := agent{"thief", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if run.Input.Query == "first" {
@@ -95,6 +96,7 @@ func (c *counting) MessageHeads(ctx context.Context, key int64, ids []string) ([
 }
 
 func TestMintedIDsAreNotLookedUp(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, rich()...)
 	store := &counting{Store: b.store}
 	b.injectStore(store)
@@ -107,6 +109,7 @@ func TestMintedIDsAreNotLookedUp(t *testing.T) {
 
 // A worker with ids of its own is called again with the same ids, and its new output is shown.
 func TestMessageThatIsBegunAgainIsShown(t *testing.T) {
+	t.Parallel()
 	var calls atomic.Int64
 	half := make(chan struct{}, 1)
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

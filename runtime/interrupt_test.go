@@ -18,6 +18,7 @@ import (
 // A worker that is interrupted at any of its points, once at each, ends as one that is not: what is recorded is not done again, and what
 // it has shown halfway is shown once. It does not matter who calls it.
 func TestInterrupted_WorkerGoesOnWithItsRecords(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, path string) {
 		var calls, repeats, done atomic.Int64
 		died := make(map[int]bool) // points; each run sets it anew
@@ -136,6 +137,7 @@ func results(recs []*runtime.Record) (list []string) {
 // An interruption that counts is a crash: the fourth without a record in between ends the run, in the middle of a server's crash too. One
 // that does not count never does.
 func TestInterrupted_CountsTowardsCrashLoop(t *testing.T) {
+	t.Parallel()
 	var called, before atomic.Int64
 	dies := agent{"dies", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		called.Add(1)

@@ -14,6 +14,7 @@ import (
 // TestGrantsComeFromCallers reads the package's sources: reads by key take a grant, and only few functions make a
 // grant, each after a check of the owner. The compiler ensures that requests have no other way to read by key.
 func TestGrantsComeFromCallers(t *testing.T) {
+	t.Parallel()
 	found := make(map[string]bool)
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -52,6 +52,7 @@ func (b *bench) results(thread string) string {
 
 // A call that a worker leaves open has no result while its run waits, and then the one that the worker emits.
 func TestLeave_KeepsCallOpen(t *testing.T) {
+	t.Parallel()
 	asks := func(ctx context.Context, run *plugins.Run) (string, error) {
 		id, err := leaves(ctx, run, "send")
 		if err != nil {
@@ -144,6 +145,7 @@ func TestLeave_KeepsCallOpen(t *testing.T) {
 
 // A client's tool message answers the question about its call, if it fits: a text, or the JSON that it is.
 func TestLeave_ToolMessageAnswersQuestion(t *testing.T) {
+	t.Parallel()
 	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		id, err := leaves(ctx, run, "pick")
 		if err != nil {
@@ -185,6 +187,7 @@ func TestLeave_ToolMessageAnswersQuestion(t *testing.T) {
 
 // Only the step that has left a call open may emit its result.
 func TestLeave_BelongsToStep(t *testing.T) {
+	t.Parallel()
 	owner := agent{"owner", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		id, err := leaves(ctx, run, "send")
 		if err == nil {
@@ -228,6 +231,7 @@ func TestLeave_BelongsToStep(t *testing.T) {
 // A step that ends without the result of a call that it has left open gives it a failed one, and the next execution begins
 // without it.
 func TestLeave_EndsWithStep(t *testing.T) {
+	t.Parallel()
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if run.Input.Execution > 1 {
 			return agui.WorkerOutput{}, nil

@@ -12,6 +12,7 @@ import (
 
 // The last message of a request reaches the agent even if the thread knows its id.
 func TestLastMessageOfARequestIsHeard(t *testing.T) {
+	t.Parallel()
 	mirror := agent{"mirror", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		var said []string
 		for _, m := range thread(ctx, run) {
@@ -70,6 +71,7 @@ func TestLastMessageOfARequestIsHeard(t *testing.T) {
 
 // A state has the same size in the log as in the client's request.
 func TestStateOfAnyCharactersIsTaken(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	state := `{"x":"` + strings.Repeat("<", 3<<20) + `"}`
 	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{ThreadID: "main", Agent: "hello", Messages: user("x"), State: []byte(state)})

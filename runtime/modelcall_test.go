@@ -58,6 +58,7 @@ func asks(ctx context.Context, run *plugins.Run, word string) error {
 }
 
 func TestTheLogTellsCallsOfModels(t *testing.T) {
+	t.Parallel()
 	started := make(chan struct{}, 1)
 	b := open(t, runtime.Config{}, agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, end := run.BeginModelCall(ctx)
@@ -100,6 +101,7 @@ func TestTheLogTellsCallsOfModels(t *testing.T) {
 
 // The output of a call and its end are stored together: a call with a stored end is not made again.
 func TestModelCallsEndWhateverCrashes(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, agent{"boss", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if err := asks(ctx, run, "one"); err != nil {
 			return agui.WorkerOutput{}, err
@@ -133,6 +135,7 @@ func TestModelCallsEndWhateverCrashes(t *testing.T) {
 // The worker does not emit the events of a model call, so the refusal of an earlier event of its own still reaches
 // it.
 func TestACallOfAModelHidesNoError(t *testing.T) {
+	t.Parallel()
 	large := json.RawMessage(`{"x":"` + strings.Repeat("x", 5<<20) + `"}`)
 	b := open(t, runtime.Config{}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{Answer: "done"}, run.Do(ctx, "x", nil, func(ctx context.Context) error {
@@ -155,6 +158,7 @@ func TestACallOfAModelHidesNoError(t *testing.T) {
 
 // The failure of a call is reported at once, because its worker may pause before the next call, or be cancelled then.
 func TestACallThatFailsIsToldAtOnce(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, agent{"rests", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{}, run.Do(ctx, "model", nil, func(ctx context.Context) error {
 			_, end := run.BeginModelCall(ctx)
@@ -219,6 +223,7 @@ func (*watched) Within(ctx context.Context, _ string) context.Context { return c
 
 // The tracer gets the end of a call even if the worker panics inside it: in itself, in a Do or in a sub-agent.
 func TestCallsOfModelsEndWhenTheirWorkerPanics(t *testing.T) {
+	t.Parallel()
 	seen := &watched{}
 	dies := func(ctx context.Context, run *plugins.Run) error {
 		_, _ = run.BeginModelCall(ctx)

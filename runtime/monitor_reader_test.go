@@ -22,6 +22,7 @@ import (
 )
 
 func TestResumeAtAnyNotice(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, answering("a", func(q string) string { return q + " and more" }))
 	for _, view := range []runtime.View{runtime.EventsView, runtime.AGUIView} {
 		q := runtime.MonitorQuery{View: view}
@@ -58,6 +59,7 @@ func TestResumeAtAnyNotice(t *testing.T) {
 }
 
 func TestReaderThatFallsBehindIsDropped(t *testing.T) {
+	t.Parallel()
 	seen := make(chan struct{}, 6) // the worker continues when the quick reader has received so many
 	b := open(t, runtime.Config{}, agent{"flood", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Text()
@@ -151,6 +153,7 @@ func (b *board) apply(event []byte) {
 }
 
 func TestDeltasAlwaysApply(t *testing.T) {
+	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var mu sync.Mutex
 	n := func(n int) int { mu.Lock(); defer mu.Unlock(); return rnd.IntN(n) }

@@ -147,6 +147,7 @@ func release(gone <-chan struct{}) agent {
 }
 
 func TestEachExecutionEndsOnce(t *testing.T) {
+	t.Parallel()
 	fails := 0
 	b := open(t, runtime.Config{},
 		agent{"good", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -219,6 +220,7 @@ func (b *bench) see(name string) []string {
 }
 
 func TestMonitorsSeeOwnRunsOnly(t *testing.T) {
+	t.Parallel()
 	gone := make(chan struct{})
 	b := open(t, runtime.Config{}, release(gone), answering("other", func(q string) string { return q }))
 	start := func(c runtime.Caller, agent, thread string) {
@@ -273,6 +275,7 @@ var waiting = agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.W
 }}
 
 func TestWaitingIsIdle(t *testing.T) {
+	t.Parallel()
 	gone := make(chan struct{})
 	sub := agent{"sub", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return run.CallAgent(ctx, "asker", "x")
@@ -316,6 +319,7 @@ func TestWaitingIsIdle(t *testing.T) {
 }
 
 func TestCutShortIsIdleAndToldOnce(t *testing.T) {
+	t.Parallel()
 	never := make(chan struct{})
 	stubborn := make(chan struct{})
 	defer close(stubborn)
@@ -368,6 +372,7 @@ func TestCutShortIsIdleAndToldOnce(t *testing.T) {
 }
 
 func TestCancelledWhileItWaits(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, waiting)
 	w := b.watch(local, runtime.MonitorQuery{})
 	s := b.start("main", "asker", "x")
@@ -382,6 +387,7 @@ func TestCancelledWhileItWaits(t *testing.T) {
 }
 
 func TestRestartGoesOnUnderANewEpoch(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*bench){
 		"stop":  func(b *bench) { b.down(); b.up() },
 		"crash": (*bench).crash,
@@ -416,6 +422,7 @@ func TestRestartGoesOnUnderANewEpoch(t *testing.T) {
 
 // The items that the crash left open are ended first, with their author's name.
 func TestRecoveredRunEndsInItsOwnName(t *testing.T) {
+	t.Parallel()
 	half, again := make(chan struct{}), make(chan struct{})
 	writer := agent{"writer", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if _, err := io.WriteString(run.Text(), "cut sho"); err != nil {
@@ -444,6 +451,7 @@ func TestRecoveredRunEndsInItsOwnName(t *testing.T) {
 }
 
 func TestReleasedRunLeavesItsAgentsIdle(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{Limits: runtime.Limits{Drain: time.Millisecond}}, release(nil))
 	w := b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
 	b.start("main", "worker", "x")
@@ -457,6 +465,7 @@ func TestReleasedRunLeavesItsAgentsIdle(t *testing.T) {
 
 // Removed events are replayed to no reader, not even to one that resumes from before them, whichever server has removed them.
 func TestMonitorsForgetWhatIsRemoved(t *testing.T) {
+	t.Parallel()
 	worker := answering("worker", func(q string) string { return q })
 	t.Run("at the server of the viewer", func(t *testing.T) {
 		b := open(t, runtime.Config{}, worker)
@@ -507,6 +516,7 @@ func removedIsForgotten(t *testing.T, x, y *bench) {
 
 // A monitor knows what executes at other servers when it is opened, and shows what follows there and here, each run once.
 func TestCluster_MonitorsShowAllServers(t *testing.T) {
+	t.Parallel()
 	ends := make(chan struct{}, 10)
 	worker := agent{"worker", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		<-ends

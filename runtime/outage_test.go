@@ -96,6 +96,7 @@ func (b *bench) meet(run string, heard <-chan struct{}) {
 }
 
 func TestReadsOfARunWaitForTheDatabase(t *testing.T) {
+	t.Parallel()
 	step := make(chan struct{})
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		step <- struct{}{}
@@ -129,6 +130,7 @@ func TestReadsOfARunWaitForTheDatabase(t *testing.T) {
 }
 
 func TestOutageEndsWithTheRunThatWaitsForIt(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	b.wait(b.start("main", "hello", "before").RunID, runtime.Completed)
 	store := &away{Store: b.store}
@@ -152,6 +154,7 @@ func TestOutageEndsWithTheRunThatWaitsForIt(t *testing.T) {
 // Records that a reader's stream has read, but could not show because it lacked the state before them, come with the
 // next call.
 func TestReaderThatCannotReadTheStateLosesNothing(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	b.wait(b.start("main", "hello", "one").RunID, runtime.Completed)
 	store := &away{Store: b.store}
@@ -186,6 +189,7 @@ func TestReaderThatCannotReadTheStateLosesNothing(t *testing.T) {
 
 // Shutdown ends a start that still waits for its database.
 func TestShutdownDoesNotWaitForAStartWithoutADatabase(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}}, hello)
 	if err := b.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 // A stuck reader keeps the last page of Next, so pages are limited by size too, not only by number of events.
 func TestPageOfLargeEventsIsShort(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ events, size int }{"tiny": {2000, 1}, "small": {600, 2000}, "large": {12, 100_000}, "huge": {2, 1 << 20}} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, runtime.Config{}, agent{"writer", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -74,6 +75,7 @@ func TestPageOfLargeEventsIsShort(t *testing.T) {
 
 // A page of a run's events fits into one answer.
 func TestRunEventsFitIntoAnAnswer(t *testing.T) {
+	t.Parallel()
 	const n, size = 12, 1 << 20
 	b := open(t, runtime.Config{}, agent{"writer", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for range n {

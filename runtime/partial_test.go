@@ -55,6 +55,7 @@ func questioner(l *counter, q agui.Interrupt) agent {
 // Three open questions are answered one by one, in any order, over restarts, and by different ways: of parallel nodes, of sub-agents of one
 // worker, and of one step's calls. The others stay open under their ids, and nothing that was recorded is done again.
 func TestAnswers_OneByOne(t *testing.T) {
+	t.Parallel()
 	topics := []string{"a", "b", "c"}
 	each := func(_ *plugins.Run, ask func(topic string) (string, error)) (agui.WorkerOutput, error) {
 		got, errs := make([]string, len(topics)), make([]error, len(topics))
@@ -134,6 +135,7 @@ func idsOf(list []agui.Interrupt) (ids []string) {
 
 // An answer that comes while the run goes on with another one begins the next span; a process that dies in between loses neither.
 func TestAnswers_WhileTheRunGoesOn(t *testing.T) {
+	t.Parallel()
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
 			working, goOn := make(chan bool, 9), make(chan bool)
@@ -198,6 +200,7 @@ func TestAnswers_WhileTheRunGoesOn(t *testing.T) {
 
 // A question that expires beside an open one is answered alone, and a cancel ends what is half answered.
 func TestAnswers_ExpiryBesideAnOpenQuestion(t *testing.T) {
+	t.Parallel()
 	l := &counter{done: make(map[string]int)}
 	lasting := agent{"lasting", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, err := run.Ask(ctx, agui.Interrupt{Message: "lasting"})

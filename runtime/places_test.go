@@ -14,6 +14,7 @@ import (
 
 // More sub-agents and calls than fit wait for a place, also those of sub-agents: the run has all their results.
 func TestPlaces_OthersWait(t *testing.T) {
+	t.Parallel()
 	var now, most atomic.Int64
 	enter := func() {
 		n := now.Add(1)

@@ -63,6 +63,7 @@ var (
 
 // A called tool stays in the transcript, also when the text around it was cut short.
 func TestPromptPairsCallsAndResultsAfterACrash(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		name string
 		then func(ctx context.Context, run *plugins.Run, half chan<- struct{}) error // called while its text is open
@@ -123,6 +124,7 @@ func TestPromptPairsCallsAndResultsAfterACrash(t *testing.T) {
 // For any messages that a client brings or hides, a prompt has no call without a result and no result without its
 // call.
 func TestPromptLeavesOutHalvesOfCalls(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, reader, hello)
 	call := func(id string) []agui.ToolCall { return []agui.ToolCall{{ID: id, Name: id}} }
 	for name, c := range map[string]struct {
@@ -171,6 +173,7 @@ func TestPromptLeavesOutHalvesOfCalls(t *testing.T) {
 
 // A worker reads as much of a thread as it asks for, and the client's instructions whatever their age.
 func TestRun_ReadsNewestMessages(t *testing.T) {
+	t.Parallel()
 	type read struct {
 		said string
 		more bool
@@ -220,6 +223,7 @@ func TestRun_ReadsNewestMessages(t *testing.T) {
 
 // A call in a message has JSON as its arguments, whoever made it without any.
 func TestPrompt_CallsHaveArguments(t *testing.T) {
+	t.Parallel()
 	bare := agent{"bare", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for _, ev := range []agui.Event{
 			agui.ToolCallStart{ToolCallID: "own", ToolCallName: "look"},

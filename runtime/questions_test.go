@@ -21,6 +21,7 @@ import (
 // A viewer of open questions sees the tool and the arguments of each call, both for an approval and for a call that a
 // client answers.
 func TestQuestionsTellOfTheCall(t *testing.T) {
+	t.Parallel()
 	wipe := tool{plugins.Info{Name: "wipe", Approval: true}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, nil }}
 	calls := func(name string) agent {
 		return agent{name + "s", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -68,6 +69,7 @@ func TestQuestionsTellOfTheCall(t *testing.T) {
 // A client can make a form of a question's schema, and a reader of the log can read it. A question with an invalid
 // schema fails its worker at any depth.
 func TestQuestions_HaveSchemasThatAreOnes(t *testing.T) {
+	t.Parallel()
 	fetched := make(chan string, 1)
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -138,6 +140,7 @@ func TestQuestions_HaveSchemasThatAreOnes(t *testing.T) {
 
 // A run keeps the workflow that it was started with, even if the workflow is replaced or removed.
 func TestRunKeepsItsWorkflow(t *testing.T) {
+	t.Parallel()
 	flow := func(second string) plugins.Workflow {
 		return plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "first", Agent: "echo"}, {ID: second, Agent: "echo", Needs: []string{"first"}}}}
 	}
@@ -161,6 +164,7 @@ func TestRunKeepsItsWorkflow(t *testing.T) {
 
 // A call can ask 20 questions, however long their keys are.
 func TestQuestions_OfACallAreLimited(t *testing.T) {
+	t.Parallel()
 	declined := 0
 	job := tool{plugins.Info{Name: "job", Idempotent: true}, func(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
 		for i := range 25 {

@@ -14,6 +14,7 @@ import (
 // Any number of simultaneous requests fills the queue exactly to its limit, and a request that need not wait is not
 // refused.
 func TestQueuesAreNotOverfilledByACrowd(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]runtime.Config{
 		"a user's":    {QueuePerUser: 5},
 		"a project's": {QueuePerProject: 5},

@@ -24,6 +24,7 @@ func gated(gate chan struct{}) agent {
 
 // A repeated request returns the ids of its messages.
 func TestRepeatKnowsItsMessages(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	ask := func() runtime.Started {
 		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{

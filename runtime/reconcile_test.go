@@ -47,6 +47,7 @@ func threadOf(messages string, ids map[string]bool) stored {
 }
 
 func TestReconcile(t *testing.T) {
+	t.Parallel()
 	const two = "u1=one a1 u2=two a2"
 	edits := StartRequest{Edits: true}
 	for _, test := range []struct {
@@ -131,6 +132,7 @@ func (p *plan) describe(msgs []agui.Message) string {
 
 // A thread whose beginning is not read is never edited, and its unnamed messages are never taken twice.
 func TestReconcile_KnowsOnlyTheNewestMessages(t *testing.T) {
+	t.Parallel()
 	for list, want := range map[string]string{
 		"u1=other":   "u1 renames 0",
 		"=old =new":  "(1)",
@@ -150,6 +152,7 @@ func TestReconcile_KnowsOnlyTheNewestMessages(t *testing.T) {
 
 // An open run's thread is not edited.
 func TestReconcile_LeavesOpenRuns(t *testing.T) {
+	t.Parallel()
 	req := StartRequest{Edits: true, Messages: listed("u1=other")}
 	have := threadOf("u1=one a1", namedBy(&req))
 	have.open = []RunHead{{Key: 9}}

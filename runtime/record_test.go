@@ -12,6 +12,7 @@ import (
 )
 
 func TestRecordIsEncodedOnceForAll(t *testing.T) {
+	t.Parallel()
 	rt := open(t, runtime.Config{}, echo.Agent{})
 	s := rt.start("main", "echo", "hello")
 	watch, err := rt.ReadRun(t.Context(), s) // the watch keeps the thread's latest records in memory

@@ -56,6 +56,7 @@ func deploy(to chan<- string) tool {
 }
 
 func TestApprovalExpires(t *testing.T) {
+	t.Parallel()
 	deployed, told := make(chan string, 9), make(chan string, 9)
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		out, err := run.CallTool(ctx, "deploy", map[string]string{"to": "production"})
@@ -99,6 +100,7 @@ func (h helper) Run(_ context.Context, run *plugins.Run) (agui.WorkerOutput, err
 }
 
 func TestApprovalOfAnAgentAsTool(t *testing.T) {
+	t.Parallel()
 	told := make(chan string, 9)
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		query := func(text string) plugins.ToolCall {
@@ -144,6 +146,7 @@ func TestApprovalOfAnAgentAsTool(t *testing.T) {
 
 // A goroutine's buffered output is written before another goroutine of the worker begins its own.
 func TestTextsAndCallsAtOnce(t *testing.T) {
+	t.Parallel()
 	noop := func(name string) tool {
 		return tool{plugins.Info{Name: name}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, nil }}
 	}
@@ -173,6 +176,7 @@ func TestTextsAndCallsAtOnce(t *testing.T) {
 
 // A call that is still being made when its worker begins to wait has no effect afterwards.
 func TestCallThatOutlivesItsWorkerIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
 	var calls atomic.Int64
 	entered, leave := make(chan struct{}), make(chan struct{})
 	slow := tool{plugins.Info{Name: "slow"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
@@ -214,6 +218,7 @@ func TestCallThatOutlivesItsWorkerIsNotMadeAgain(t *testing.T) {
 
 // CancelUnanswered does not cancel a run that has been answered.
 func TestAnsweredRunIsNotCancelledForItsOldQuestion(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for range 2 {
 			if _, err := run.Ask(ctx, agui.Interrupt{Message: "sure?"}); err != nil {

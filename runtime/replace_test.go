@@ -60,6 +60,7 @@ type endless struct{ agent }
 func (endless) Close(ctx context.Context) error { <-ctx.Done(); return nil }
 
 func TestShutdown_WaitsForPluginsNoLongerThanForRuns(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}}, endless{hello})
 	if err := b.Shutdown(t.Context()); err != nil {
 		t.Error(err)
@@ -84,6 +85,7 @@ func registry(t *testing.T, list ...plugins.Plugin) *host.Registry {
 // TestRepeatsAreAnsweredWhenTheirAgentIsGone repeats requests by key and by runId for an agent that is not offered
 // any more.
 func TestRepeatsAreAnsweredWhenTheirAgentIsGone(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, &version{name: "worker", says: "first"}, which("one"))
 	request := func(name, key, body string) runtime.StartRequest {
 		req := runtime.StartRequest{Agent: "worker", ThreadID: "main", RunID: name, BodyHash: body, Messages: []agui.Message{said("", "go")}}
@@ -151,6 +153,7 @@ func (b *bench) resume(run, payload string) {
 }
 
 func TestReplaceDisturbsNoRun(t *testing.T) {
+	t.Parallel()
 	first := &version{name: "worker", says: "first", entered: make(chan struct{}), leave: make(chan struct{})}
 	both := &version{name: "both", says: "both"}
 	second := &version{name: "worker", says: "second"}
@@ -189,6 +192,7 @@ func TestReplaceDisturbsNoRun(t *testing.T) {
 }
 
 func TestReplaceThatFailsChangesNothing(t *testing.T) {
+	t.Parallel()
 	worker := &version{name: "worker", says: "first"}
 	b := open(t, runtime.Config{}, worker, which("one"))
 	before := b.Plugins()
@@ -216,6 +220,7 @@ func TestReplaceThatFailsChangesNothing(t *testing.T) {
 }
 
 func TestWaitingRunMeetsWhatIsOfferedThen(t *testing.T) {
+	t.Parallel()
 	asks := func(says string) agent {
 		return agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 			_, err := run.Ask(ctx, agui.Interrupt{Message: "Sure?"})
@@ -243,6 +248,7 @@ func TestWaitingRunMeetsWhatIsOfferedThen(t *testing.T) {
 }
 
 func TestPluginThatIsOfferedAgainIsNotClosedUnderItsServer(t *testing.T) {
+	t.Parallel()
 	busy := &version{name: "busy", says: "busy", entered: make(chan struct{}), leave: make(chan struct{})}
 	back := &version{name: "back", says: "back"}
 	b := open(t, runtime.Config{}, busy, back, which("one"))
@@ -269,6 +275,7 @@ func TestPluginThatIsOfferedAgainIsNotClosedUnderItsServer(t *testing.T) {
 }
 
 func TestAnswerToAnApprovalCountsAlsoWhenNoneIsAskedForAnyMore(t *testing.T) {
+	t.Parallel()
 	calls := make(chan string, 9)
 	pay := func(approval bool) tool {
 		return tool{plugins.Info{Name: "pay", Approval: approval}, func(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
@@ -298,6 +305,7 @@ func TestAnswerToAnApprovalCountsAlsoWhenNoneIsAskedForAnyMore(t *testing.T) {
 }
 
 func TestMonitorLearnsOfOtherAgents(t *testing.T) {
+	t.Parallel()
 	busy := &version{name: "busy", entered: make(chan struct{}), leave: make(chan struct{})}
 	b := open(t, runtime.Config{}, busy, which(""))
 	run := b.start("a", "busy", "go")
@@ -323,6 +331,7 @@ func TestMonitorLearnsOfOtherAgents(t *testing.T) {
 }
 
 func TestConcurrencyIsAnAgentsOwn(t *testing.T) {
+	t.Parallel()
 	one := &version{name: "one", limit: 1, entered: make(chan struct{}, 9), leave: make(chan struct{})}
 	b := open(t, runtime.Config{}, one, which(""), answering("free", strings.ToUpper))
 	first, second := b.start("a", "one", "go"), b.start("b", "one", "go")
@@ -342,6 +351,7 @@ func TestConcurrencyIsAnAgentsOwn(t *testing.T) {
 }
 
 func TestNodeIsApproved(t *testing.T) {
+	t.Parallel()
 	worker := answering("worker", strings.ToUpper)
 	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
 		{ID: "plan", Agent: "worker", Approval: true},

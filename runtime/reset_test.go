@@ -38,6 +38,7 @@ func (s *between) Thread(ctx context.Context, key int64) (data.Thread, error) {
 
 // Events that are stored while a reader reads the rest of the log are shown, and do not count as removed.
 func TestResetEndsWhereTheLogWasRemoved(t *testing.T) {
+	t.Parallel()
 	for _, when := range []string{"events", "thread"} {
 		state := plugins.AgentFunc("counter", func(_ context.Context, run *plugins.Run) error {
 			return run.State(map[string]string{"said": run.Input.Query})
@@ -97,6 +98,7 @@ func (s *parting) Commit(ctx context.Context, n int64, b *data.Batch) error {
 // A reader during the deletion of a long run gets none of its remainder: its end is not a span, and its deltas do not
 // apply.
 func TestReaderGetsNoHalfOfARun(t *testing.T) {
+	t.Parallel()
 	counter := plugins.AgentFunc("counter", func(_ context.Context, run *plugins.Run) error {
 		for i := range 3 {
 			if err := run.State(map[string]any{"n": i, run.Input.Query: i}); err != nil {

@@ -30,6 +30,7 @@ func (b *bench) retire(p runtime.Retention, days int) []runtime.Retired {
 // A viewer in the middle of removed events gets a reset, then the thread as it is, and continues with the next
 // events. The run keeps its row and messages, and can continue.
 func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
 	first := b.start("main", "echo", "one")
@@ -100,6 +101,7 @@ func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
 // A run is removed as a whole; a waiting or running run stays, however old it is, and so does the thread with its
 // state.
 func TestRetentionTakesRunsThatAreOver(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	hold := make(chan struct{})
 	busy := agent{"busy", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -146,6 +148,7 @@ func TestRetentionTakesRunsThatAreOver(t *testing.T) {
 
 // TestALookAtWhatIsDueIsBounded limits RetirableIn by runs and by time.
 func TestALookAtWhatIsDueIsBounded(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
 	for n := range 3 {
 		b.wait(b.start(fmt.Sprint("main", n), "echo", "one").RunID, runtime.Completed)
@@ -174,6 +177,7 @@ func TestALookAtWhatIsDueIsBounded(t *testing.T) {
 
 // TestRetention_LeavesTurnsToOtherDuties counts the turns of a duty while retention removes many runs.
 func TestRetention_LeavesTurnsToOtherDuties(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
 	const runs = 100
 	var started []string

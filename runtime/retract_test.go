@@ -17,6 +17,7 @@ import (
 
 // Messages that a Do retracts stay in the log, and are neither shown nor prompted.
 func TestRetractedTextIsHidden(t *testing.T) {
+	t.Parallel()
 	prompts := make(chan string, 2)
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		var prompt []runtime.Message
@@ -53,6 +54,7 @@ func TestRetractedTextIsHidden(t *testing.T) {
 
 // A Do does not retract messages from before it.
 func TestRetractLeavesWhatWasSaidBefore(t *testing.T) {
+	t.Parallel()
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if _, err := io.WriteString(run.Text(), "before"); err != nil {
 			return agui.WorkerOutput{}, err
@@ -77,6 +79,7 @@ func TestRetractLeavesWhatWasSaidBefore(t *testing.T) {
 
 // A retracted text no longer holds the turn to speak, also while its worker pauses.
 func TestATextThatIsTakenBackHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	begun, spoken := make(chan struct{}), make(chan struct{})
 	b := open(t, runtime.Config{},
 		agent{"tries", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -125,6 +128,7 @@ func (c *eventCounter) Events(ctx context.Context, thread, after int64, limit in
 
 // The snapshots behind many retractions of a run read its log once, for a reader at the live end and for one that is behind.
 func TestRetractions_FoldTheLogOnce(t *testing.T) {
+	t.Parallel()
 	const times = 60
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for i := range times {

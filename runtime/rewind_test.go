@@ -11,6 +11,7 @@ import (
 // The target of a queued run's rewind may be hidden when the run's turn comes: the run fails with unknown_message and
 // hides no message.
 func TestRewindIsJudgedWhenItsRunBegins(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, gated(gate), hello)
 	b.wait(b.ask("first", runtime.StartRequest{}, said("u1", "one")).RunID, runtime.Completed)
@@ -31,6 +32,7 @@ func TestRewindIsJudgedWhenItsRunBegins(t *testing.T) {
 
 // An answer continues a run and cannot rewind.
 func TestAnswerDoesNotRewind(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	b.wait(b.ask("first", runtime.StartRequest{}, said("u1", "one")).RunID, runtime.Completed)
 	_, err := b.StartRun(t.Context(), local, runtime.StartRequest{

@@ -51,6 +51,7 @@ func refusedAs(t *testing.T, err error, code, text string) {
 
 // An instance with a missing or outdated row has been fenced, even if it has nothing to write.
 func TestIdleInstanceNoticesARewoundDatabase(t *testing.T) {
+	t.Parallel()
 	for name, database := range map[string]func() string{
 		"sqlite":   func() string { return "sqlite:" + sqlitetest.New(t) },
 		"postgres": func() string { return postgrestest.New(t) },

@@ -26,6 +26,7 @@ func (r *reads) Events(ctx context.Context, thread, after int64, limit int) ([]r
 
 // The memory of rings goes to the running threads; the threads that have been silent for longest give it up.
 func TestSilentThreadsGiveTheirRingsUp(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, tokens)
 	if err := b.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 // Runs that wait for room can be cancelled, rolled back, removed with their threads, and kept over a stop.
 func TestRunsThatWaitForRoomCanEnd(t *testing.T) {
+	t.Parallel()
 	on, off := make(chan struct{}), make(chan struct{})
 	close(on)
 	quiet := agent{"quiet", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) { return agui.WorkerOutput{}, nil }}
@@ -61,6 +62,7 @@ func TestRunsThatWaitForRoomCanEnd(t *testing.T) {
 
 // With parallel calls that each return too much, the run ends once, and the next prompt has no call without a result.
 func TestParallelResultsThatOverflow(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var prompt []agui.Message
 	big := tool{plugins.Info{Name: "big"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {

@@ -51,6 +51,7 @@ func rich() []plugins.Plugin {
 
 // The message rows, which history and prompts are read from, equal the messages that the log alone yields.
 func TestRowsAreWhatTheLogFoldsTo(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, rich()...)
 	s := b.start("main", "rich", "one")
 	b.wait(s.RunID, runtime.Completed)
@@ -106,6 +107,7 @@ func checkRows(t *testing.T, b *bench) {
 // Messages have distinct seqs that rise in the order the log begins them, even if a crash cuts parallel workers
 // short.
 func TestRowsAreWhatTheLogFoldsToAfterACrash(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, append(rich(), plugins.Workflow{
 		Name: "pair", Nodes: []plugins.Node{{ID: "a", Agent: "rich"}, {ID: "b", Agent: "rich"}},
 	})...)

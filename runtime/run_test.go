@@ -24,6 +24,7 @@ var hello = agent{"hello", func(_ context.Context, run *plugins.Run) (agui.Worke
 }}
 
 func TestRunStreamsAndCompletes(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	s := b.start("main", "hello", "world")
 	recs := b.log("main")
@@ -46,6 +47,7 @@ func TestRunStreamsAndCompletes(t *testing.T) {
 }
 
 func TestCancelEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
 	stubborn := tool{plugins.Info{Name: "stubborn"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 		close(entered)
@@ -79,6 +81,7 @@ func TestCancelEndsAtOnce(t *testing.T) {
 }
 
 func TestAskWaitsAndGoesOn(t *testing.T) {
+	t.Parallel()
 	calls := 0
 	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := run.Do(ctx, "intro", nil, func(context.Context) error {
@@ -124,6 +127,7 @@ func TestAskWaitsAndGoesOn(t *testing.T) {
 }
 
 func TestAppendRestartsARunThatIsOver(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	s := b.start("main", "hello", "one")
 	b.wait(s.RunID, runtime.Completed)
@@ -143,6 +147,7 @@ func TestAppendRestartsARunThatIsOver(t *testing.T) {
 }
 
 func TestReleasedRunGoesOn(t *testing.T) {
+	t.Parallel()
 	var calls atomic.Int64
 	entered := make(chan struct{}, 2)
 	slow := agent{"slow", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -171,6 +176,7 @@ func TestReleasedRunGoesOn(t *testing.T) {
 }
 
 func TestRefusedEventKeepsTheRowsOfThoseBeforeIt(t *testing.T) {
+	t.Parallel()
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := run.Do(ctx, "one", nil, func(context.Context) error {
 			if err := run.Emit(agui.ActivitySnapshot{MessageID: "a1", ActivityType: "PLAN", Content: []byte(`{}`)}); err != nil {
@@ -196,6 +202,7 @@ func TestRefusedEventKeepsTheRowsOfThoseBeforeIt(t *testing.T) {
 // A long question is stored with its message; the rows of its run and step have its beginning. A worker that is
 // called again gets the whole question.
 func TestRun_RowsShowTheBeginningOfALongQuestion(t *testing.T) {
+	t.Parallel()
 	asked := make(chan string, 2)
 	b := open(t, runtime.Config{}, agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		asked <- run.Input.Query

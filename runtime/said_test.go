@@ -16,6 +16,7 @@ import (
 
 // Every type of event is counted before it is staged.
 func TestEveryLargeEventCounts(t *testing.T) {
+	t.Parallel()
 	large := strings.Repeat("x", 7<<20)
 	object := json.RawMessage(`{"k":"` + large + `"}`)
 	for name, evs := range map[string][]agui.Event{
@@ -54,6 +55,7 @@ func TestEveryLargeEventCounts(t *testing.T) {
 
 // Messages from the client and messages before a rewind do not count as the run's output.
 func TestWhatARewindLeavesIsNotSaid(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{RunMessages: 1 << 20}, agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{}, say(run, "a word")
 	}})
@@ -76,6 +78,7 @@ func TestWhatARewindLeavesIsNotSaid(t *testing.T) {
 
 // The output of an earlier generation counts neither before nor after an answer.
 func TestEarlierGenerationsDoNotFillAnAnsweredRun(t *testing.T) {
+	t.Parallel()
 	var turn atomic.Int64
 	b := open(t, runtime.Config{RunMessages: 2 << 20}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if err := run.Do(ctx, "say", nil, func(context.Context) error { return say(run, strings.Repeat("x", 300<<10)) }); err != nil {

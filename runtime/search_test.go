@@ -27,6 +27,7 @@ func (s *searched) Runs(ctx context.Context, f data.RunFilter) (data.Page[data.R
 
 // Each user has a limit of simultaneous searches, and one user's searches never cause another user's refusal.
 func TestSearchesAreBounded(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{Accounts: true})
 	slow := &searched{b.store, make(chan struct{}), make(chan struct{})}
 	cfg := b.cfg

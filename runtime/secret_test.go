@@ -30,6 +30,7 @@ func (k *keeper) Secret(ctx context.Context, purpose string) (string, error) {
 }
 
 func TestSecretIsOneForAllServers(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	servers := []*runtime.Runtime{b.Runtime}
 	for range 3 {
@@ -67,6 +68,7 @@ func TestSecretIsOneForAllServers(t *testing.T) {
 }
 
 func TestSecretIsReadOnceUnlessThatFails(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	k := &keeper{Store: b.store}
 	b.injectStore(k)
@@ -90,6 +92,7 @@ func TestSecretIsReadOnceUnlessThatFails(t *testing.T) {
 
 // Of two servers on a database, one resets the secrets, or another program does.
 func TestSecret_ResetIsSeenWithinAMinute(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New(time.Now)
 		server := func() *runtime.Runtime {

@@ -18,6 +18,7 @@ import (
 
 // Snapshots taken at any moment equal the fold of the log up to the event they name.
 func TestSnapshotIsWhatTheLogFoldsTo(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, append(rich(), plugins.Workflow{
 		Name: "pair", Nodes: []plugins.Node{{ID: "a", Agent: "rich"}, {ID: "b", Agent: "rich"}, {ID: "c", Agent: "rich", Needs: []string{"a", "b"}}},
 	})...)
@@ -104,6 +105,7 @@ func TestSnapshotIsWhatTheLogFoldsTo(t *testing.T) {
 // The messages of parallel workers are in the order in which they began, for a follower and for a new reader, during
 // the run and after it.
 func TestMessagesStandInTheOrderTheyBegan(t *testing.T) {
+	t.Parallel()
 	began, over := make(chan struct{}), make(chan struct{})
 	var b *bench
 	var at runtime.Snapshot
@@ -153,6 +155,7 @@ func TestMessagesStandInTheOrderTheyBegan(t *testing.T) {
 }
 
 func TestSnapshotOfAThreadThatWaits(t *testing.T) {
+	t.Parallel()
 	asking := agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		a, err := run.Ask(ctx, agui.Interrupt{Message: "Deploy?"})
 		return agui.WorkerOutput{Answer: string(a.Payload)}, err
@@ -175,6 +178,7 @@ func TestSnapshotOfAThreadThatWaits(t *testing.T) {
 
 // Reading from a run's snapshot on leaves no gap and repeats no event.
 func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, rich()...)
 	ctx := t.Context()
 	first := b.start("main", "rich", "one")
@@ -246,6 +250,7 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 
 // Model providers refuse a prompt with another message between a call and its result.
 func TestPromptHasResultsBehindTheirCalls(t *testing.T) {
+	t.Parallel()
 	var prompt []agui.Message
 	reader := agent{"reader", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		prompt = thread(ctx, run)
@@ -276,6 +281,7 @@ func TestPromptHasResultsBehindTheirCalls(t *testing.T) {
 
 // Pages are cut between messages: the results of a message's calls stay with it, wherever they were written.
 func TestPagesOfMessagesKeepCallsAndResultsTogether(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	call := func(id string) []agui.ToolCall { return []agui.ToolCall{{ID: id, Name: "look"}} }
 	b.wait(b.ask("first", runtime.StartRequest{},

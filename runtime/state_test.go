@@ -22,6 +22,7 @@ func codeOf(err error) string {
 // A patch that copies can enlarge the state as much as one that adds: a thread's state stays within its limit, so
 // that its thread can be rewound.
 func TestStateThatCopiesIsBound(t *testing.T) {
+	t.Parallel()
 	text := strings.Repeat("x", 3<<20)
 	errs := make(chan error, 1)
 	b := open(t, runtime.Config{},
@@ -57,6 +58,7 @@ func TestStateThatCopiesIsBound(t *testing.T) {
 
 // Only the result of a patch counts: if the state is within its limit before and after, the patch is accepted.
 func TestStateThatShrinksIsTaken(t *testing.T) {
+	t.Parallel()
 	half := strings.Repeat("x", 5<<19)
 	errs := make(chan error, 3)
 	b := open(t, runtime.Config{}, agent{"patcher", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -79,6 +81,7 @@ func TestStateThatShrinksIsTaken(t *testing.T) {
 
 // An operator may lower the limit: a thread's state above it can be reduced step by step.
 func TestStateAboveALoweredLimitShrinks(t *testing.T) {
+	t.Parallel()
 	large := json.RawMessage(`{"x":"` + strings.Repeat("x", 4000) + `"}`)
 	errs := make(chan error, 3)
 	b := open(t, runtime.Config{}, agent{"first", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -103,6 +106,7 @@ func TestStateAboveALoweredLimitShrinks(t *testing.T) {
 
 // A patch re-encodes the names of the object it changes, which may take more bytes: the limit applies to the result.
 func TestStateWhoseNamesGrowIsBound(t *testing.T) {
+	t.Parallel()
 	const most = 64 << 10
 	errs := make(chan error, 2)
 	b := open(t, runtime.Config{Limits: runtime.Limits{StateBytes: most}}, agent{"namer", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

@@ -21,6 +21,7 @@ import (
 // A run whose process died within a second of the run's claim goes on half a minute after the start, and one such run a second, in the
 // order of their claims. Meanwhile the others go on, and it can be cancelled. One that has crashed too often fails at once.
 func TestSuspects(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var calls []string

@@ -48,6 +48,7 @@ func (b *bench) spoil(key int64, change string) {
 }
 
 func TestIllegibleRunFailsWhenItIsTakenOver(t *testing.T) {
+	t.Parallel()
 	for what, spoil := range illegible {
 		entered := make(chan struct{}, 1)
 		worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -85,6 +86,7 @@ func (*traced) Parent(context.Context) string { return "00-" + traceID + "-00f06
 
 // Each line of the log about a run names its trace, whether the run is executed or not.
 func TestLog_NamesTrace(t *testing.T) {
+	t.Parallel()
 	entered := make(chan struct{}, 1)
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		entered <- struct{}{}
@@ -132,6 +134,7 @@ func (l *lines) has(words ...string) bool {
 }
 
 func TestIllegibleRunIsCancelledAndDeleted(t *testing.T) {
+	t.Parallel()
 	for what, spoil := range illegible {
 		gate := make(chan struct{})
 		asker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -171,6 +174,7 @@ func TestIllegibleRunIsCancelledAndDeleted(t *testing.T) {
 
 // A running run ends properly, even if most of its stored data is missing.
 func TestRunThatCannotBeReadBackFails(t *testing.T) {
+	t.Parallel()
 	follows := func(last int64, run *data.Run, kind agui.Type, members string) []runtime.StoredEvent {
 		return []runtime.StoredEvent{{ThreadKey: run.ThreadKey, RunKey: run.Key, ID: last + 1, Kind: kind, Payload: fmt.Appendf(nil, `{"type":%q,"threadId":"main","runId":%q,"timestamp":1,%s}`, kind, run.ID, members)}}
 	}
@@ -241,6 +245,7 @@ func TestRunThatCannotBeReadBackFails(t *testing.T) {
 }
 
 func TestStepsAreNumberedBehindAllEarlierOnes(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	s := b.start("main", "hello", "x")
 	b.wait(s.RunID, runtime.Completed)
@@ -268,6 +273,7 @@ func TestStepsAreNumberedBehindAllEarlierOnes(t *testing.T) {
 
 // A run may have more messages than a prompt takes.
 func TestTakeOverKeepsTheNumbersOfAllMessages(t *testing.T) {
+	t.Parallel()
 	const many = 2100
 	entered := make(chan struct{}, 3)
 	leave := make(chan struct{})

@@ -27,6 +27,7 @@ func user(content string) []agui.Message {
 }
 
 func TestThreadRunsOneAtATime(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{}, gated(gate))
 	first := b.start("main", "gated", "1")
@@ -61,6 +62,7 @@ func (a *askedRuns) Commit(ctx context.Context, n int64, b *data.Batch) error {
 
 // A cancel of a run that is over does not reach the commit queue, as no limit holds it back.
 func TestCancel_OfAnEndedRunCommitsNothing(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{}, 1)
 	b := open(t, runtime.Config{}, gated(gate))
 	gate <- struct{}{}
@@ -87,6 +89,7 @@ func TestCancel_OfAnEndedRunCommitsNothing(t *testing.T) {
 }
 
 func TestCancelOfAQueuedRunWritesNothing(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{}, gated(gate))
 	first := b.start("main", "gated", "1")
@@ -116,6 +119,7 @@ func TestCancelOfAQueuedRunWritesNothing(t *testing.T) {
 }
 
 func TestInterruptAndRollback(t *testing.T) {
+	t.Parallel()
 	entered := make(chan struct{}, 4)
 	stateful := agent{"stateful", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if err := run.State(map[string]any{run.Input.Query: true}); err != nil {
@@ -162,6 +166,7 @@ func TestInterruptAndRollback(t *testing.T) {
 }
 
 func TestRewindHidesWhatFollows(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	b.wait(b.start("main", "hello", "one").RunID, runtime.Completed)
 	th, _ := b.Thread(context.Background(), local, "main")
@@ -179,6 +184,7 @@ func TestRewindHidesWhatFollows(t *testing.T) {
 }
 
 func TestFrontendToolEndsTheSpanAndGoesOn(t *testing.T) {
+	t.Parallel()
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		out, err := run.CallTool(ctx, "pick", map[string]any{"of": 3})
 		return agui.WorkerOutput{Answer: "picked " + out.ResultSummary}, err
@@ -245,6 +251,7 @@ func resultIDs(recs []*runtime.Record) []string {
 }
 
 func TestUnansweredFrontendCallGivesWay(t *testing.T) {
+	t.Parallel()
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if run.Input.Query != "go" {
 			return agui.WorkerOutput{Answer: "fine"}, nil
@@ -266,6 +273,7 @@ func TestUnansweredFrontendCallGivesWay(t *testing.T) {
 }
 
 func TestOpenQuestionRefusesANewRun(t *testing.T) {
+	t.Parallel()
 	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if _, err := run.Ask(ctx, agui.Interrupt{Message: "?"}); err != nil {
 			return agui.WorkerOutput{}, err
@@ -306,6 +314,7 @@ func TestOpenQuestionRefusesANewRun(t *testing.T) {
 }
 
 func TestNextTakesAppendedMessages(t *testing.T) {
+	t.Parallel()
 	asked, told := make(chan struct{}), make(chan struct{})
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		close(asked)
@@ -331,6 +340,7 @@ func TestNextTakesAppendedMessages(t *testing.T) {
 }
 
 func TestNeighboursAreNotFound(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	s := b.start("main", "hello", "x")
 	b.wait(s.RunID, runtime.Completed)
@@ -349,6 +359,7 @@ func TestNeighboursAreNotFound(t *testing.T) {
 }
 
 func TestDeletedRunLeavesAGapThatReadersMeet(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	first := b.start("main", "hello", "one")
 	b.wait(first.RunID, runtime.Completed)
@@ -399,6 +410,7 @@ func pending(b *bench, run string) string {
 }
 
 func TestClientResendsItsToolMessages(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, picks)
 	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{Agent: "worker", ThreadID: "main", Messages: user("pick"), Tools: pickTool})
 	if err != nil {
@@ -418,6 +430,7 @@ func TestClientResendsItsToolMessages(t *testing.T) {
 }
 
 func TestCancelOfAnAnsweredRunKeepsTheAnswer(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, picks, gated(gate))
 	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{Agent: "worker", ThreadID: "main", Messages: user("pick"), Tools: pickTool})
@@ -439,6 +452,7 @@ func TestCancelOfAnAnsweredRunKeepsTheAnswer(t *testing.T) {
 }
 
 func TestMessageWithPartsIsTakenWithAnAnswer(t *testing.T) {
+	t.Parallel()
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if _, err := run.CallTool(ctx, "pick", map[string]any{}); err != nil {
 			return agui.WorkerOutput{}, err
@@ -467,6 +481,7 @@ func TestMessageWithPartsIsTakenWithAnAnswer(t *testing.T) {
 // A new reader of a run that was cancelled before it began gets that outcome, and does not wait for the runs behind
 // it.
 func TestReaderOfADiscardedRunWaitsForNoOther(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, hello, agent{"holder", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		<-release

@@ -33,6 +33,7 @@ func (b *bench) titles() (all []string) {
 }
 
 func TestRenameKeepsTheThreadsPlace(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{}, gated(gate), answering("echo", strings.ToUpper))
@@ -76,6 +77,7 @@ func TestRenameKeepsTheThreadsPlace(t *testing.T) {
 }
 
 func TestThreadHoldsNoMoreThanItCan(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
 	b.wait(b.start("main", "echo", "x").RunID, runtime.Completed)
 	for want, p := range map[string]runtime.ThreadPatch{
@@ -96,6 +98,7 @@ func TestThreadHoldsNoMoreThanItCan(t *testing.T) {
 }
 
 func TestDeletedThreadIsGone(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	kept := make(chan *plugins.Run, 2)
 	release := make(chan struct{})
@@ -201,6 +204,7 @@ func TestDeletedThreadIsGone(t *testing.T) {
 }
 
 func TestWaitingThreadIsDeleted(t *testing.T) {
+	t.Parallel()
 	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, err := run.Ask(ctx, agui.Interrupt{Message: "Deploy?"})
 		return agui.WorkerOutput{Answer: "done"}, err
@@ -219,6 +223,7 @@ func TestWaitingThreadIsDeleted(t *testing.T) {
 }
 
 func TestRolesWhoMayChangeAThread(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
 	s := b.start("main", "echo", "x")
@@ -253,6 +258,7 @@ func TestRolesWhoMayChangeAThread(t *testing.T) {
 
 // A thread with more rows than one transaction removes is deleted completely, even if its runs are started meanwhile.
 func TestLongThreadIsDeletedUnderFire(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	talker := agent{"talker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for i := range 1100 {
@@ -289,6 +295,7 @@ func TestLongThreadIsDeletedUnderFire(t *testing.T) {
 
 // After its runs were deleted one by one, a thread has no run that could name the next one's agent.
 func TestThreadWithoutRunsNeedsAnAgent(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
 	s := b.start("main", "echo", "x")
@@ -322,6 +329,7 @@ func (f *fencing) Commit(ctx context.Context, n int64, batch *data.Batch) error 
 // The next instance completes an interrupted deletion before it serves requests, unless the thread was used since:
 // the deletion's request has received its error.
 func TestDeletionThatBreaksOff(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	talker := agent{"talker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for i := range 1100 {
@@ -368,6 +376,7 @@ func TestDeletionThatBreaksOff(t *testing.T) {
 }
 
 func TestLostAnswersOfADeletionRepeatNothing(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	f := &faulty{}
 	b.inject(f)
@@ -386,6 +395,7 @@ func TestLostAnswersOfADeletionRepeatNothing(t *testing.T) {
 
 // A caller with a role for the threads of others lists all of them with their users; a user lists only its own.
 func TestThreadsOfAllUsers(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{Accounts: true}, answering("echo", func(q string) string { return q }))
 	for _, name := range []string{"ann", "bob", "ann"} {
 		who := runtime.MustCaller(local.Project(), name, runtime.RoleUser)
@@ -435,6 +445,7 @@ func TestThreadsOfAllUsers(t *testing.T) {
 
 // With several bad names, the refusal always names the same one.
 func TestFirstBadNameIsTold(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{})
 	for range 50 {
 		_, err := b.StartRun(t.Context(), local, runtime.StartRequest{ThreadID: "\a", RunID: "\a", ParentRunID: "\a", RewindTo: "\a"})

@@ -45,6 +45,7 @@ func (b *bench) roomGivenBack() {
 
 // A run's output is in memory until its end, so it has a limit.
 func TestARunThatSaysTooMuchFails(t *testing.T) {
+	t.Parallel()
 	var told sync.Map
 	b := open(t, runtime.Config{RunsMessages: 1 << 30, RunMessages: 16 << 20}, talker(&told))
 	run := b.wait(b.start("main", "talker", "x").RunID, runtime.Failed)
@@ -60,6 +61,7 @@ func TestARunThatSaysTooMuchFails(t *testing.T) {
 
 // The results that close a run's calls can fill the run: then the run fails, without an error of the server.
 func TestRunThatIsFullAtItsCloseFails(t *testing.T) {
+	t.Parallel()
 	var errs bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&errs, &slog.HandlerOptions{Level: slog.LevelError}))
 	b := open(t, runtime.Config{RunMessages: 64 << 10, Log: log}, agent{"caller", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -87,6 +89,7 @@ func TestRunThatIsFullAtItsCloseFails(t *testing.T) {
 
 // Running runs share a memory limit, and runs with little output are not refused for it.
 func TestRunsThatSayTooMuchTogetherFail(t *testing.T) {
+	t.Parallel()
 	var told sync.Map
 	small := agent{"small", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{Status: agui.StatusSuccess, Answer: "little"}, nil
@@ -114,6 +117,7 @@ func TestRunsThatSayTooMuchTogetherFail(t *testing.T) {
 // An operator configures the limits of events, of threads' states and of appended messages, within the limits of
 // clients and of events.
 func TestSizesAreSettings(t *testing.T) {
+	t.Parallel()
 	errs := make(chan error, 8)
 	said := strings.Repeat("x", 100<<10)
 	sizes := agent{"sizes", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -193,6 +197,7 @@ func (b *bench) answerAs(who runtime.Caller, id string) {
 
 // Metadata that repeats a message's content takes no room from the shown part of its thread.
 func TestLongAnswerIsShown(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", 40<<10) // fits into a frame, but not twice
 	b := open(t, runtime.Config{Limits: runtime.Limits{FrameBytes: 64 << 10}}, agent{"says", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, err := io.WriteString(run.Text(), long)
@@ -217,6 +222,7 @@ func TestLongAnswerIsShown(t *testing.T) {
 // An answer that does not fit into an event with the other members is cut at the run's end; its message has all of
 // it.
 func TestLongAnswerIsCutAtTheEnd(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{Limits: runtime.Limits{FrameBytes: 64 << 10}}, agent{"says", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		var size int
 		if _, err := fmt.Sscan(run.Input.Query, &size); err != nil {

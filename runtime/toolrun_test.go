@@ -47,6 +47,7 @@ func (b *bench) startTool(thread, args string) runtime.Started {
 
 // TestARunMayBeOneCallOfATool runs tools that succeed, fail, ask and hang.
 func TestARunMayBeOneCallOfATool(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, adder(false), answering("echo", func(q string) string { return q }))
 	s := b.startTool("main", ` {"a": 9007199254740993, "b": 1}`)
 	run := b.wait(s.RunID, runtime.Completed)
@@ -91,6 +92,7 @@ func TestARunMayBeOneCallOfATool(t *testing.T) {
 
 // TestARunOfAToolGoesOnceMore appends another set of arguments.
 func TestARunOfAToolGoesOnceMore(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, adder(false))
 	s := b.startTool("main", `{"a": 1}`)
 	b.wait(s.RunID, runtime.Completed)
@@ -106,6 +108,7 @@ func TestARunOfAToolGoesOnceMore(t *testing.T) {
 // TestARunOfAToolAsks requires an approval before the call, with edited arguments and a restart of the server
 // meanwhile.
 func TestARunOfAToolAsks(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, adder(true))
 	for _, c := range []struct {
 		thread, answer string
@@ -143,6 +146,7 @@ func TestARunOfAToolAsks(t *testing.T) {
 
 // TestToolsThatCannotBeRun starts runs of tools that do not exist.
 func TestToolsThatCannotBeRun(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, adder(false), answering("echo", func(q string) string { return q }))
 	elsewhere := runtime.MustCaller("other", "local", runtime.RoleAdmin)
 	for _, c := range []struct {

@@ -15,6 +15,7 @@ import (
 // A worker that ignores all errors ends its run when the run has reached its limit of events; open items are closed,
 // and the last event fits.
 func TestARunOfTooManyEventsFails(t *testing.T) {
+	t.Parallel()
 	const most = 200
 	for name, heeds := range map[string]bool{"whose worker heeds it": true, "whose worker goes on": false, "whose worker is content": false} {
 		t.Run(name, func(t *testing.T) {
@@ -59,6 +60,7 @@ func TestARunOfTooManyEventsFails(t *testing.T) {
 
 // A full run fails with the limit as its error, whatever error its worker returns at the same moment.
 func TestAFullRunFailsAsSuchWhateverItsWorkerSays(t *testing.T) {
+	t.Parallel()
 	worker := agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := run.Emit(agui.TextMessageStart{MessageID: run.Input.RunID, Role: agui.RoleAssistant})
 		for err == nil {
@@ -76,6 +78,7 @@ func TestAFullRunFailsAsSuchWhateverItsWorkerSays(t *testing.T) {
 
 // The events that a run emitted before a crash count: a take-over does not reset the count, however often it happens.
 func TestTooManyEventsAreCountedOverACrash(t *testing.T) {
+	t.Parallel()
 	const most, before = 200, 120
 	var calls atomic.Int64
 	half := make(chan struct{}, 1)

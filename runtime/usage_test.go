@@ -67,6 +67,7 @@ func sortedUsage(list []agui.TokenUsage) []agui.TokenUsage {
 }
 
 func TestUsageIsSummedInTheRun(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, append(spender(), agent{"fails", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if err := run.Usage(ctx, agui.TokenUsage{InputTokens: -1}); err == nil {
 			t.Error("negative tokens were counted")
@@ -97,6 +98,7 @@ func TestUsageIsSummedInTheRun(t *testing.T) {
 
 // Usage outside of a Do counts once. A Do that crashes after its report has spent the tokens, and may count again.
 func TestUsageIsCountedWhateverCrashes(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, spender()...)
 	lives(t, b, runtime.StartRequest{Agent: "boss"}, func(k int, run runtime.Run) {
 		if !run.Status.Final() {
@@ -115,6 +117,7 @@ func TestUsageIsCountedWhateverCrashes(t *testing.T) {
 
 // A Do that is interrupted behind a report which is stored reports again.
 func TestUsage_CountsAgainWithItsDo(t *testing.T) {
+	t.Parallel()
 	reported := make(chan struct{}, 1)
 	var calls atomic.Int64
 	b := open(t, runtime.Config{}, agent{"boss", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -136,6 +139,7 @@ func TestUsage_CountsAgainWithItsDo(t *testing.T) {
 }
 
 func TestUsageMayBeReportedAtOnce(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, agent{"many", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for range 20 {
 			run.Go(func() error { return run.Usage(ctx, tokensOf("large", 1, 2)) })

@@ -30,6 +30,7 @@ func says(run *plugins.Run, role agui.Role, text string) error {
 // A worker's text has the role assistant, even if the worker names another role. A Go agent may also emit a system
 // notice, which no prompt contains.
 func TestWorker_SpeaksAsAssistant(t *testing.T) {
+	t.Parallel()
 	every := func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for _, role := range []agui.Role{"", agui.RoleAssistant, agui.RoleSystem, agui.RoleDeveloper, agui.RoleUser} {
 			if err := says(run, role, run.Input.Node); err != nil {
@@ -64,6 +65,7 @@ func TestWorker_SpeaksAsAssistant(t *testing.T) {
 
 // A system message that began the thread is in every prompt.
 func TestPrompt_KeepsTheSystemOfTheFirstRun(t *testing.T) {
+	t.Parallel()
 	b := open(t, runtime.Config{}, hello, reader)
 	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello", ThreadID: "main", Messages: []agui.Message{
 		{ID: "s", Role: agui.RoleSystem, Content: "be brief"}, {ID: "u", Role: agui.RoleUser, Content: "hi"},
@@ -79,6 +81,7 @@ func TestPrompt_KeepsTheSystemOfTheFirstRun(t *testing.T) {
 
 // A worker cannot continue messages that a request brought or that were appended.
 func TestWorker_AddsNothingToWhatPeopleSaid(t *testing.T) {
+	t.Parallel()
 	ask := make(chan struct{}, 1)
 	appended := make(chan struct{})
 	refused := make(map[string]error)
@@ -147,6 +150,7 @@ func TestWorker_AddsNothingToWhatPeopleSaid(t *testing.T) {
 
 // Only Baton emits its reserved events.
 func TestWorker_WritesNoEventsOfBaton(t *testing.T) {
+	t.Parallel()
 	var errs []error
 	forge := func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for _, name := range []string{"node-progress", "model-call", "messages-retracted", "log-reset", "context-compacted", "guard", "budget"} {
@@ -179,6 +183,7 @@ func TestWorker_WritesNoEventsOfBaton(t *testing.T) {
 
 // Outside code cannot write Baton's own metadata members, in any case of their names.
 func TestWorker_WritesNoMetadataOfBaton(t *testing.T) {
+	t.Parallel()
 	forge := func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		metadata := json.RawMessage(`{"TOOLAGENTOUTPUT":{"tool_call_args":{"n":2}},"toolagentoutput":{},"WorkerAgentOutput":1,"Agent":"x","\u017ftage":"y","mine":1}`)
 		return agui.WorkerOutput{}, run.Emit(agui.ActivitySnapshot{
@@ -196,6 +201,7 @@ func TestWorker_WritesNoMetadataOfBaton(t *testing.T) {
 
 // A result of a worker's own call refers to that call only: it names no other call, and no edited arguments.
 func TestWorker_ResultIsOfItsCall(t *testing.T) {
+	t.Parallel()
 	forge := func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{}, errors.Join(
 			run.Emit(agui.ToolCallStart{ToolCallID: "own", ToolCallName: "look"}),

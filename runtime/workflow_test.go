@@ -36,6 +36,7 @@ func (b *bench) startWorkflow(thread, workflow, content string) runtime.Started 
 }
 
 func TestWorkflowRunsAGraph(t *testing.T) {
+	t.Parallel()
 	var both sync.WaitGroup
 	both.Add(2)
 	meet := func(name string) agent {
@@ -83,6 +84,7 @@ func TestWorkflowRunsAGraph(t *testing.T) {
 }
 
 func TestRetriesWithBackoffThenCompletes(t *testing.T) {
+	t.Parallel()
 	flaky := agent{"flaky", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if run.Input.Execution < 3 {
 			return agui.WorkerOutput{}, &plugins.Error{Code: "flaky", Message: "not yet", Retryable: true}
@@ -103,6 +105,7 @@ func TestRetriesWithBackoffThenCompletes(t *testing.T) {
 }
 
 func TestCancelDuringBackoff(t *testing.T) {
+	t.Parallel()
 	failed := make(chan struct{}, 1)
 	flaky := agent{"flaky", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		defer func() { failed <- struct{}{} }()
@@ -130,6 +133,7 @@ func TestCancelDuringBackoff(t *testing.T) {
 }
 
 func TestFailureIsShownInFullOnlyWhenItIsMeant(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		err  error
 		want string
@@ -151,6 +155,7 @@ func TestFailureIsShownInFullOnlyWhenItIsMeant(t *testing.T) {
 }
 
 func TestPanicsHarmOnlyTheirRun(t *testing.T) {
+	t.Parallel()
 	inRun := agent{"inRun", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) { panic("boom") }}
 	inGo := agent{"inGo", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		run.Go(func() error { panic("boom") })
@@ -168,6 +173,7 @@ func TestPanicsHarmOnlyTheirRun(t *testing.T) {
 }
 
 func TestWorkersMayNotBreakTheLog(t *testing.T) {
+	t.Parallel()
 	var errs []error
 	bad := agent{"bad", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for _, ev := range []agui.Event{
@@ -199,6 +205,7 @@ func TestWorkersMayNotBreakTheLog(t *testing.T) {
 }
 
 func TestEmitsAfterTheEndAreRefused(t *testing.T) {
+	t.Parallel()
 	kept := make(chan *plugins.Run, 1)
 	leaky := agent{"leaky", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		kept <- run
@@ -218,6 +225,7 @@ func TestEmitsAfterTheEndAreRefused(t *testing.T) {
 }
 
 func TestSubAgentsAreAttributed(t *testing.T) {
+	t.Parallel()
 	var did atomic.Int64
 	helper := agent{"helper", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := run.Do(ctx, "look", nil, func(context.Context) error { did.Add(1); return nil })
@@ -259,6 +267,7 @@ func TestSubAgentsAreAttributed(t *testing.T) {
 }
 
 func TestSubAgentsHaveSubAgents(t *testing.T) {
+	t.Parallel()
 	chain := func(name, next string) agent {
 		return agent{name, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 			if err := run.Emit(agui.StepStarted{StepName: "left open"}); err != nil {
@@ -281,6 +290,7 @@ func TestSubAgentsHaveSubAgents(t *testing.T) {
 }
 
 func TestStepTimeoutAbandonsTheWorker(t *testing.T) {
+	t.Parallel()
 	leave := make(chan struct{})
 	deaf := agent{"deaf", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		<-leave
@@ -301,6 +311,7 @@ func TestStepTimeoutAbandonsTheWorker(t *testing.T) {
 }
 
 func TestHugeTextsEnd(t *testing.T) {
+	t.Parallel()
 	long := agent{"long", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Text()
 		for range 100 {
@@ -334,6 +345,7 @@ func TestHugeTextsEnd(t *testing.T) {
 }
 
 func TestBadOutputsFailOnlyTheirRun(t *testing.T) {
+	t.Parallel()
 	returns := func(name string, out agui.ToolOutput) tool {
 		return tool{plugins.Info{Name: name}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return out, nil }}
 	}
@@ -357,6 +369,7 @@ func TestBadOutputsFailOnlyTheirRun(t *testing.T) {
 }
 
 func TestAbandonedWorkerDoesNotBlockItsStep(t *testing.T) {
+	t.Parallel()
 	stop := make(chan struct{})
 	busy := agent{"busy", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for {
@@ -382,6 +395,7 @@ func TestAbandonedWorkerDoesNotBlockItsStep(t *testing.T) {
 // The output of an agent or tool with a schema is an object in expressions, and the last one is the run's result. The other
 // members of a schema are checked at start.
 func TestWorkflow_TypedOutputs(t *testing.T) {
+	t.Parallel()
 	place := agent{"place", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{Answer: "Oslo", Result: []byte(`{"city":"Oslo","km":[3]}`)}, nil
 	}}
