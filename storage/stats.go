@@ -53,8 +53,8 @@ DELETE FROM stats_buckets WHERE (project_id, step, at) IN (
 	SELECT project_id, step, at FROM stats_buckets WHERE step = ? AND at < ? ORDER BY at LIMIT ?)`
 )
 
-// rolledUpAtOnce is how many rows of each table one transaction adds to the buckets: commits wait for it.
-const rolledUpAtOnce = 1000
+// rolledUpAtOnce is how many rows of each table one transaction adds to the buckets at most: commits wait for it.
+const rolledUpAtOnce = 100
 
 var _ data.Counter = (*DB)(nil)
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/batonrun/baton/runtime/data"
@@ -46,8 +47,8 @@ SELECT term FROM begun WHERE term IS NOT NULL`
 )
 
 const (
-	textsAtOnce = 32     // runs whose texts are in memory
-	termsAtOnce = 20_000 // terms that one transaction writes: commits wait for it
+	textsAtOnce = 16                   // runs whose texts are in memory
+	indexFor    = 4 * time.Millisecond // after which a transaction begins no other runs: commits wait for it
 )
 
 // indexed is a run with its terms.
@@ -65,9 +66,9 @@ func scanTexts(rows *sql.Rows) (i indexed, err error) {
 
 func termCells(r *data.Run) []any { return []any{r.Key, strings.Join(terms.Of(r), " ")} }
 
-// index writes the terms of runs until they are many, and returns how many of the keys it has come to. Runs that were deleted have none.
+// index writes the terms of runs for a while, and returns how many of the keys it has come to. Runs that were deleted have none.
 func index(tx *tx, keys []int64) (n int, err error) {
-	for written := 0; n < len(keys) && written < termsAtOnce; {
+	for start := time.Now(); n < len(keys) && (n == 0 || time.Since(start) < indexFor); {
 		some := keys[n:min(n+textsAtOnce, len(keys))]
 		list, err := all(tx.ctx, tx, scanTexts, selectTexts, tx.d.list(some))
 		if err != nil {
@@ -79,7 +80,7 @@ func index(tx *tx, keys []int64) (n int, err error) {
 		rows, size := make([][]any, len(list)), 0
 		for i := range list {
 			rows[i] = []any{list[i].key, strings.Join(list[i].terms, " ")}
-			written, size = written+len(list[i].terms), size+textSize(rows[i])
+			size += textSize(rows[i])
 		}
 		if err := tx.writeSome(insertTerms, rows, size); err != nil {
 			return n, err
