@@ -66,10 +66,10 @@ func (s *shown) repeats(structured json.RawMessage) bool {
 	})
 }
 
-// coded matches base64 of any alphabet in a text or in JSON.
-var coded = regexp.MustCompile(`(?:[A-Za-z0-9+/_-]|\\/){16,}={0,2}`)
+// coded matches base64 of any alphabet in a text or in JSON, also in lines of 60 to 76 characters, as mail and certificates have it.
+var coded = regexp.MustCompile(strings.ReplaceAll(`(?:(?:X{60,76}(?:\r?\n|(?:\\r)?\\n))+X{1,76}|X{16,})={0,2}`, "X", `(?:[A-Za-z0-9+/_-]|\\/)`))
 
-var alphabet = strings.NewReplacer("-", "+", "_", "/", `\/`, "/", "=", "")
+var alphabet = strings.NewReplacer("-", "+", "_", "/", `\/`, "/", "=", "", "\r", "", "\n", "", `\r`, "", `\n`, "")
 
 // once returns a text or JSON with the labels of pictures in place of their data.
 func (s *shown) once(text string) string {
@@ -85,6 +85,9 @@ func (s *shown) once(text string) string {
 	})
 }
 
+// fence matches JSON in a block of Markdown.
+var fence = regexp.MustCompile("(?s)^\\s*```(?:json)?\\s*\n(.*)```\\s*$")
+
 // says reports whether texts are a JSON value, or the value that a server wraps because structured content must be an object: one text is
 // all of it, or each is an element of a list.
 func says(texts []string, structured json.RawMessage) bool {
@@ -97,9 +100,9 @@ func says(texts []string, structured json.RawMessage) bool {
 		inner = wrapped["result"]
 	}
 	is := func(text string, v any) bool {
-		return v != nil && (text == v || reflect.DeepEqual(value([]byte(text)), v))
+		return v != nil && (text == v || reflect.DeepEqual(value([]byte(fence.ReplaceAllString(text, "$1"))), v))
 	}
-	if slices.ContainsFunc(texts, func(text string) bool { return is(text, inner) || reflect.DeepEqual(value([]byte(text)), whole) }) {
+	if slices.ContainsFunc(texts, func(text string) bool { return is(text, inner) || is(text, whole) }) {
 		return true
 	}
 	list, ok := inner.([]any)
