@@ -88,9 +88,10 @@ func (b *toolbox) name(wire string) string {
 	return plain("_" + wire)
 }
 
-// asText finds a call that a model has written instead of made, in the forms in which models are trained to write them. The rest of the
-// line or the next one names the tool.
-var asText = regexp.MustCompile(`(?m)^\s*(?:<tool_call>|<\|tool_call(?:s_section_begin|_begin)?\|>|<｜tool▁calls?▁begin｜>|<function=|<function_calls>|\[TOOL_CALLS\])((?:.*\n?){0,2})`)
+// asText finds a call that a model has written instead of made: behind a tag that is named for calls, or in another form in which models are
+// trained to write them. The rest of the line or the next one names the tool.
+var asText = regexp.MustCompile(`(?m)^\s*(?:<[^<>/\s]{0,12}(?i:(?:tool|function)[_▁]?calls?|python_tag|tool_code)[^<>\s]*>|<[^<>/\s]{0,12}(?:function=|invoke name=)|` +
+	`\[TOOL_CALLS\]|functools\[|<\|channel\|>commentary to=|` + "```tool_code" + `)((?:.*\n?){0,2})`)
 
 // written reports whether a text has the call of one of the tools.
 func (b *toolbox) written(text string) bool {

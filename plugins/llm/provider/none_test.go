@@ -42,6 +42,11 @@ func nothing(protocol string) map[string][3]any {
 		"refused call":     {llmtest.Script{Status: http.StatusBadRequest, Body: `{"error":{"message":"Failed to call a function. Please adjust your prompt.","code":"tool_use_failed","failed_generation":"<function=look>"}}`}, "bad_answer", "Failed to call a function"},
 		"no answer":        {llmtest.Script{Body: `{"base_resp":{"status_code":2013,"status_msg":"invalid params"}}`}, "provider_error", "invalid params"},
 		"another document": {llmtest.Script{Body: `{"hello":["world"]}`}, "provider_error", `{"hello":["world"]}`},
+		"an empty list":    {llmtest.Script{Body: `[]`}, "provider_error", "this is no answer: []"},
+		"null":             {llmtest.Script{Body: `null`}, "provider_error", "null"},
+		"an error's word":  {llmtest.Script{Body: "event: error\ndata: The GPU is gone\n\n"}, "provider_error", "The GPU is gone"},
+		"an error's data":  {llmtest.Script{Body: "event: error\ndata: {\"x\":1}\n\n"}, "provider_error", `{"x":1}`},
+		"a word after all": {llmtest.Script{Body: "data: {}\n\nevent: error\ndata: The GPU is gone\n\n"}, "provider_error", "The GPU is gone"},
 		"failed":           {events(end("insufficient_system_resource")), "provider_error", "insufficient_system_resource"},
 	}
 }
@@ -82,6 +87,9 @@ func TestAnswer_SpoiledCallIsRetried(t *testing.T) {
 	text := func(text string) llmtest.Script { return llmtest.Script{Steps: []llmtest.Step{llmtest.Text(text)}} }
 	for _, spoiled := range []llmtest.Script{
 		text("I look it up.\n<tool_call>\n{\"name\": \"look\", \"arguments\": {}}\n</tool_call>"),
+		text("<minimax:tool_call>\n<invoke name=\"look\">\n</invoke>"), text(`<|python_tag|>{"name": "look", "parameters": {}}`), text(`<TOOLCALL>[{"name": "look"}]</TOOLCALL>`),
+		text("<tool_calls>\n[{\"name\": \"look\"}]"), text("<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"look\">"), text("```tool_code\nlook(at=1)\n```"),
+		text(`functools[{"name": "look", "arguments": {}}]`), text(`<|channel|>commentary to=functions.look <|constrain|>json<|message|>{}`), text(`<invoke name="look">`),
 		text(`<function=look>{"at":1}</function>`), text(`[TOOL_CALLS][{"name": "look"}]`), text(`<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>look`),
 		{Status: http.StatusBadRequest, Body: `{"error":{"message":"tool call validation failed: attempted to call tool 'json'","code":"tool_use_failed"}}`},
 	} {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,6 +95,10 @@ func (b *body) line(line []byte) error {
 		switch {
 		case b.value == nil && bytes.HasPrefix(text, []byte("[DONE]")):
 			b.done = true
+			return nil
+		case b.value == nil && data && b.event == "error" && len(text) > 0 && text[0] != '{' && text[0] != '[':
+			b.began = true
+			b.list = append(b.list, []byte(`{"error":`+quotedJSON(string(text))+`}`))
 			return nil
 		case b.value == nil && (len(text) == 0 || text[0] != '{' && text[0] != '['):
 			if comment := bytes.HasPrefix(text, []byte(":")); !data && !comment && !b.began && len(b.skipped) < maxSkipped {
@@ -230,8 +235,8 @@ func (a *Answer) end(ctx context.Context, in *body, err error) (llm.Response, er
 		return a.Response(), e.other(in.skipped)
 	case errors.Is(err, errDone), a.Finish != "", clean && a.Ended:
 		return a.complete()
-	case clean && a.events == 1 && len(a.places) == 0 && a.reasoning.Text() == "":
-		return a.Response(), e.noAnswer(a.first)
+	case clean && a.events <= 1 && len(a.places) == 0 && a.reasoning.Text() == "":
+		return a.Response(), e.noAnswer(cmp.Or(string(a.first), "[]"))
 	}
 	return a.Response(), e.Lost(ctx, err)
 }
@@ -245,12 +250,12 @@ func (a *Answer) Decode(object []byte, v any) error {
 	return garbled(object)
 }
 
-// noAnswer returns the failure of a response that is one object without an answer.
-func (e *Endpoint) noAnswer(object []byte) error {
-	if problem.Sentence(object, e.redact) != "" {
-		return e.Fault(0, object)
+// noAnswer returns the failure of a response that is one object without an answer, or an empty list.
+func (e *Endpoint) noAnswer(object string) error {
+	if problem.Sentence([]byte(object), e.redact) != "" {
+		return e.Fault(0, []byte(object))
 	}
-	return &llm.Error{Code: "provider_error", Message: e.Provider + ": this is no answer: " + e.clean(string(object)), Retryable: true}
+	return &llm.Error{Code: "provider_error", Message: e.Provider + ": this is no answer: " + e.clean(object), Retryable: true}
 }
 
 // other returns the failure of a response with the status of a success that is not an answer.

@@ -60,7 +60,7 @@ func (e *Endpoint) fault(status int, body []byte, after time.Duration) *llm.Erro
 		text += " (model " + e.Model + ")"
 	}
 	if text == "" {
-		text = cmp.Or(http.StatusText(status), "an error without a description")
+		text = cmp.Or(http.StatusText(status), "an error without a description: "+string(body))
 	}
 	message := e.Provider + ": " + e.clean(text)
 	if status > 0 {
