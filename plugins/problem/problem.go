@@ -31,6 +31,15 @@ func Sentence(body []byte, redact func(string) string) string {
 	return line(redact(string(body)))
 }
 
+// Quote returns the Sentence of a body, or JSON without one as it is.
+func Quote(body []byte, redact func(string) string) string {
+	s := Sentence(body, redact)
+	if s == "" && len(body) > len("{}") && json.Valid(body) {
+		return line(redact(string(body)))
+	}
+	return s
+}
+
 // find returns the description in a JSON value.
 func find(value json.RawMessage, depth int) string {
 	value = bytes.TrimSpace(value)

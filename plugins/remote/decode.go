@@ -135,10 +135,11 @@ func elements(raw json.RawMessage) (list []json.RawMessage) {
 	return list
 }
 
-// complaintIn returns the description in an error that is no event of AG-UI, or "".
+// complaintIn returns the description in an error or a text that is no event of AG-UI, or "".
 func (r *relay) complaintIn(data []byte) string {
 	all := object(data)
-	if strings.EqualFold(textOf(all["type"]), "error") {
+	sentence := !json.Valid(data) && data[0] != ':' && bytes.IndexByte(data, ' ') > 0 // a word is a sign of life
+	if sentence || strings.EqualFold(textOf(all["type"]), "error") {
 		return problem.Sentence(data, r.a.secrets.Hide)
 	}
 	for _, name := range []string{"error", "errors", "detail"} {

@@ -3,6 +3,7 @@ package remote
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/batonrun/baton/plugins"
@@ -13,6 +14,9 @@ import (
 func (r *relay) finished(e agui.RunFinished) {
 	r.final, r.ended, r.outcome, r.runID = true, true, e.Outcome, clip(cmp.Or(e.RunID, r.runID), longestID)
 	r.count(e.Usage, e.Metadata)
+	if t := e.Outcome.Type; !slices.Contains([]agui.OutcomeType{agui.OutcomeNone, agui.OutcomeSuccess, agui.OutcomeInterrupt, agui.OutcomeCancelled}, t) {
+		r.failure = &agui.OutputError{Code: "remote_failed", Message: fmt.Sprintf("The remote agent's run ended with the outcome %q", clip(string(t), 200))}
+	}
 	var out agui.WorkerOutput
 	var text string
 	switch {

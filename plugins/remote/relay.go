@@ -190,8 +190,6 @@ func (r *relay) event(ev agui.Event) error {
 		return r.reason(b, e.MessageID, e.Delta)
 	case agui.ReasoningMessageEnd:
 		return r.endReasoning(e.MessageID)
-	case agui.ReasoningStart, agui.ReasoningEnd: // each message has its own span
-		return nil
 	case agui.ReasoningEncryptedValue:
 		return r.encrypted(e)
 	case agui.ToolCallStart:
@@ -227,12 +225,10 @@ func (r *relay) event(ev agui.Event) error {
 		return r.emit(e)
 	case agui.Custom:
 		return r.custom(b, e)
-	case agui.Raw:
-		return nil
 	case agui.Unknown:
 		return r.unknown(b, e)
 	}
-	return nil
+	return nil // RAW, and spans of reasoning: each message has its own
 }
 
 // continues reports whether events of a type belong to work, which goes on after the end that was announced. TanStack AI, for one,

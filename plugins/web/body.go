@@ -150,5 +150,5 @@ func (b *Body) Fault() []byte {
 	return text
 }
 
-// Sentence returns the description in the body of an error, or "". hide removes secrets.
-func (b *Body) Sentence(hide func(string) string) string { return problem.Sentence(b.Fault(), hide) }
+// Sentence returns the description in the body of an error, else its JSON, or "". hide removes secrets.
+func (b *Body) Sentence(hide func(string) string) string { return problem.Quote(b.Fault(), hide) }
