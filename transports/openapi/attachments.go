@@ -10,52 +10,52 @@ import (
 // attachments describes the files that users attach to messages.
 func (d *describer) attachments() {
 	s := &d.schemas
-	infer[attachments.Uploaded](s, "Attachment", "A file that is there for messages to refer to, in their `metadata.attachments`.",
-		says("bucket", "The project."), says("path", "Where it is in the project."),
-		says("mimeType", "What it is, by its bytes."), says("size", "In bytes."), says("filename", "What you call it."))
-	infer[attachments.Signed](s, "SignedURL", "Where an attachment is for a while.",
-		says("url", "Whoever has it gets the file, without a credential, until it expires."))
+	infer[attachments.Uploaded](s, "Attachment", "An uploaded file. Messages refer to it in `metadata.attachments`.",
+		says("bucket", "The project."), says("path", "Path of the file in the project."),
+		says("mimeType", "Media type, detected from the content."), says("size", "Size in bytes."), says("filename", "Name of the file, as uploaded."))
+	infer[attachments.Signed](s, "SignedURL", "A temporary URL of an attachment.",
+		says("url", "Anybody with this URL can download the file without a credential until the URL expires."))
 	d.area("Attachments", "Files that messages refer to.")
 	d.add("POST /api/v1/agent/attachments", operation{
-		ID: "addAttachment", Summary: "Upload a file for messages to refer to",
-		Description: "What is answered stands in a message's `metadata.attachments`. A file that no message refers to is removed " +
-			"after a day, any other with the last thread that does.",
+		ID: "addAttachment", Summary: "Upload an attachment",
+		Description: "Add the response to `metadata.attachments` of a message. A file that no message refers to is deleted after a day. Other files " +
+			"are deleted with the last thread that refers to them.",
 		Parameters: []parameter{projectParam},
 		Body: &body{Required: true, Content: map[string]media{"multipart/form-data": {
 			Schema: object("A form with one file.", must("file", &jsonschema.Schema{Type: "string", ContentMediaType: "application/octet-stream"})),
 		}}},
 		Answers: answers{
-			"201": reply("It is there.", ref("Attachment"), "attachment"),
-			"400": refuse("The form is wrong.", "one_file", "The form must have one file", "empty_file", "The file is empty",
+			"201": reply("The uploaded attachment.", ref("Attachment"), "attachment"),
+			"400": refuse("Invalid form.", "one_file", "The form must have one file", "empty_file", "The file is empty",
 				"invalid_form", "The form is broken off or not valid"),
-			"413": refuse("The file is too large, or you have too many.", "attachment_too_large", "A file may have 20971520 bytes",
+			"413": refuse("The file is too large, or your attachments reach a limit.", "attachment_too_large", "A file may have 20971520 bytes",
 				"body_too_large", "The request's body is too large",
 				"form_too_large", "What a form has around its file may be 65536 bytes", "quota_exceeded",
 				"Your attachments may be 1000 files of 1073741824 bytes together; delete threads that you need no more"),
-			"415": refuse("It is no form, or the file is of a type that is not taken.", "unsupported_media_type",
+			"415": refuse("The body is not a form, or files of this type are not accepted.", "unsupported_media_type",
 				"Files of type text/html are not taken"),
 		},
 	})
-	bucket := query("bucket", text("The project, as the upload's answer says.")).required()
-	path := query("path", text("Where the attachment is, as the upload's answer says.")).required()
+	bucket := query("bucket", text("The project, as returned by the upload.")).required()
+	path := query("path", text("The path, as returned by the upload.")).required()
 	const noAttachment = "There is no such attachment"
 	d.add("GET /api/v1/agent/attachments/signed-url", operation{
-		ID: "getAttachmentURL", Summary: "Ask where an attachment of yours is", Parameters: []parameter{bucket, path, projectParam},
+		ID: "getAttachmentURL", Summary: "Get a signed URL for an attachment", Parameters: []parameter{bucket, path, projectParam},
 		Answers: answers{
-			"200": reply("Where it is for a while.", ref("SignedURL"), "signed-url"),
-			"400": refuse("A parameter is wrong.", "invalid_request", "Give bucket and path", "invalid_bucket", "bucket must be the project's"),
-			"403": refuse("The path is not below that of your own attachments, or the page's Origin is not admitted.", "forbidden",
+			"200": reply("The signed URL.", ref("SignedURL"), "signed-url"),
+			"400": refuse("Invalid query parameter.", "invalid_request", "Give bucket and path", "invalid_bucket", "bucket must be the project's"),
+			"403": refuse("The path is not one of your own attachments, or the page's Origin is not allowed.", "forbidden",
 				"The path is not below that of your own attachments"),
-			"404": refuse("It is not there.", "attachment_not_found", noAttachment, "not_found", "Project not found"),
+			"404": refuse("The attachment or project does not exist.", "attachment_not_found", noAttachment, "not_found", "Project not found"),
 		},
 	})
 	d.add("GET /api/projects/{projectId}/agent-runs/{runId}/results/{callId}", operation{
-		ID: "getResult", Summary: "Get a tool's result that is too large for the log", Parameters: []parameter{userParam},
-		Description: "A result of more than 1 MiB is a file, up to 64 MiB; its event and its message have its beginning, its end and this address. " +
-			"It does not count towards the user's quota, and is removed with its run.",
+		ID: "getResult", Summary: "Get a large tool result", Parameters: []parameter{userParam},
+		Description: "Tool results over 1 MiB are stored as files, up to 64 MiB. The event and the message then contain the beginning, the end and " +
+			"this URL. The file does not count towards the user's quota and is deleted with its run.",
 		Answers: answers{
-			"200": {Description: "The whole result.", Content: map[string]media{"text/plain": {Schema: text("")}}},
-			"404": refuse("There is no such run, or the result is whole in the log.", "attachment_not_found", noAttachment, "not_found", "Run not found"),
+			"200": {Description: "The complete result.", Content: map[string]media{"text/plain": {Schema: text("")}}},
+			"404": refuse("The run does not exist or is not visible to you, or the log has the complete result.", "attachment_not_found", noAttachment, "not_found", "Run not found"),
 		},
 	})
 	files := make(map[string]media)
@@ -63,17 +63,17 @@ func (d *describer) attachments() {
 		files[kind] = media{Schema: text("")}
 	}
 	d.add("GET /api/v1/attachments/raw", operation{
-		ID: "getAttachment", Summary: "Get an attachment by a signed URL", Security: nobody,
-		Description: "Images (png, jpeg, gif, webp) are shown where they are, anything else is saved; nothing is run.",
+		ID: "getAttachment", Summary: "Download an attachment by signed URL", Security: nobody,
+		Description: "Images (png, jpeg, gif, webp) are served inline, other types as downloads. No content is executed.",
 		Parameters: []parameter{
-			bucket, path, query("expires", text("As signed.")).required(), query("signature", text("As signed.")).required(),
+			bucket, path, query("expires", text("From the signed URL.")).required(), query("signature", text("From the signed URL.")).required(),
 		},
 		Answers: answers{
 			"200": {Description: "The file.", Content: files},
-			"403": refuse("The URL has expired or was not signed here, or the page's Origin is not admitted.", "invalid_signature",
+			"403": refuse("The URL has expired or was not signed by this server, or the page's Origin is not allowed.", "invalid_signature",
 				"The URL has expired or was not signed by this server; ask for another",
 				"forbidden", "Web pages of this Origin are not admitted; name it in the setting origins"),
-			"404": refuse("It has been removed.", "attachment_not_found", noAttachment),
+			"404": refuse("The attachment was deleted.", "attachment_not_found", noAttachment),
 		},
 	})
 }

@@ -49,12 +49,11 @@ func describe(version string, metrics bool) (document, error) {
 // schemes are the kinds of credentials. A server without accounts requires none.
 var schemes = map[string]securityScheme{
 	"bearer": {
-		Type: "http", Scheme: "bearer", Description: "An API key or a JSON Web Token, as the server is configured. A program of which Baton is a " +
-			"part may ask for something else.",
+		Type: "http", Scheme: "bearer", Description: "An API key or a JSON Web Token, depending on the server's configuration. Programs that embed " +
+			"Baton may require other credentials.",
 	},
 	"ticket": {
-		Type: "apiKey", In: "query", Name: "ticket", Description: "What `POST /api/v1/stream-tickets` has answered, for clients that cannot " +
-			"send headers.",
+		Type: "apiKey", In: "query", Name: "ticket", Description: "A ticket from `POST /api/v1/stream-tickets`, for clients that cannot send headers.",
 	},
 }
 
@@ -67,34 +66,31 @@ var nobody = &[]security{}
 // refusals are the answers that many operations give.
 func refusals() map[string]*answer {
 	all := map[string]*answer{
-		"Invalid": refuse("The request is wrong; "+
-			"detail says what.", "invalid_request", "since must be a time like 2024-01-15T10:00:00Z",
+		"Invalid": refuse("Invalid request; `detail` says what is wrong.", "invalid_request", "since must be a time like 2024-01-15T10:00:00Z",
 			"invalid_json", "The request body is not valid JSON",
 			"invalid_limit", "limit must be a number from 1 to 500",
 			"invalid_cursor", "The cursor is not one that this list has given",
 			"invalid_name", "A threadId is needed; threadId and runId must be 1 to 200 characters without control characters"),
-		"Unauthorized": refuse("The server does not know who you are, or the credential has expired or was revoked.",
+		"Unauthorized": refuse("The credential is missing or wrong, has expired or was revoked.",
 			"unauthorized", "A credential is needed: send it as Authorization: Bearer …",
 			"credential_ended", "The credential has expired or was revoked"),
-		"NotFound":        refuse("It is not there, or not yours.", "not_found", "Agent run not found"),
-		"ThreadNotFound":  refuse("There is no such thread, or it is not yours.", "not_found", "Thread not found"),
-		"ProjectNotFound": refuse("There is no such project, or you are not in it.", "not_found", "Project not found"),
-		"AgentNotFound":   refuse("There is no such agent or workflow.", "unknown_agent", `There is no agent or workflow "nobody"`),
-		"Forbidden": refuse("It is yours but not allowed, or the request comes from a web page of a foreign origin.",
+		"NotFound":        refuse("The resource does not exist or is not visible to you.", "not_found", "Agent run not found"),
+		"ThreadNotFound":  refuse("The thread does not exist or is not visible to you.", "not_found", "Thread not found"),
+		"ProjectNotFound": refuse("The project does not exist, or you are not a member.", "not_found", "Project not found"),
+		"AgentNotFound":   refuse("The agent or workflow does not exist.", "unknown_agent", `There is no agent or workflow "nobody"`),
+		"Forbidden": refuse("Your role does not permit this request, or it comes from a web page of a foreign origin.",
 			"forbidden", "Web pages of this Origin are not admitted; name it in the setting origins"),
-		"TooLarge": refuse("The body is too large.", "body_too_large", "The request's body is too large"),
+		"TooLarge": refuse("The request body is too large.", "body_too_large", "The request's body is too large"),
 		"UnsupportedMediaType": refuse("The body is not JSON, or it is compressed.", "unsupported_media_type",
 			"A request's body must have the Content-Type application/json"),
-		"Misdirected": refuse("The Host is not a name of this server.", "foreign_host",
+		"Misdirected": refuse("The Host header is not a name of this server.", "foreign_host",
 			"This server does not answer to that Host; name it in the setting hosts"),
-		"Overloaded": refuse("There is too much to do.", "queue_full", "Too many runs are queued; try again later"),
-		"Unavailable": refuse("The server stops, or its "+
-			"database is away.", "stopping", "The server is stopping; try again shortly"),
-		"Internal": refuse("A mistake of the server. The log says more under the "+
-			"same requestId.", "internal", "internal error"),
+		"Overloaded":  refuse("A queue is full, or a limit or budget is reached. Retry after `Retry-After` seconds.", "queue_full", "Too many runs are queued; try again later"),
+		"Unavailable": refuse("The server is starting, stopping or overloaded, or its database is unavailable.", "stopping", "The server is stopping; try again shortly"),
+		"Internal":    refuse("Internal error. The server's log has details under the same `requestId`.", "internal", "internal error"),
 	}
 	again := map[string]header{"Retry-After": {
-		Description: "Seconds after which to try again.", Schema: &jsonschema.Schema{Type: "integer", Minimum: new(1.0)},
+		Description: "Seconds to wait before a retry.", Schema: &jsonschema.Schema{Type: "integer", Minimum: new(1.0)},
 	}}
 	all["Unauthorized"].Headers = map[string]header{"WWW-Authenticate": {Description: "`Bearer`.", Schema: text("")}}
 	all["Overloaded"].Headers, all["Unavailable"].Headers = again, again

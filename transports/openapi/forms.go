@@ -32,20 +32,18 @@ const (
 
 // Members of many events.
 var (
-	threadID = text("The thread, as its client named it.")
+	threadID = text("The thread's name, as chosen by its client.")
 	runID    = text("The run's name in this span.")
 )
 
 var forms = []form{
-	{seed, "Seed", "An event of the `seed` form: complete AG-UI 0.0 members, and beside them `agent`, `stage`, " +
-		"`workerAgentOutput` and `toolAgentOutput`."},
-	{agui1, "Agui", "An event of AG-UI 1.0, strictly as AG-UI declares it; what is Baton's own stands in `metadata`."},
-	{agui0, "Legacy", "An event of AG-UI 0.0, for clients that send no `protocolVersion`: sub-agents are steps, " +
-		"a cancelled run ends in RUN_ERROR with the code CANCELLED."},
-	{public, "Public", "An event of the `public` form: only types and shapes that the MCP tool " +
-		"get_agent_run_events declares."},
-	{monitor, "Monitor", "An event of some run of the project, in the `seed` form with `run_id`, `thread_id`, " +
-		"`text` and `duration_ms` beside it; or of the agents' states."},
+	{seed, "Seed", "An event of the `seed` form: complete AG-UI 0.0 members plus `agent`, `stage`, `workerAgentOutput` and `toolAgentOutput`."},
+	{agui1, "Agui", "An event of AG-UI 1.0 with AG-UI's members only. Baton's own data is in `metadata`."},
+	{agui0, "Legacy", "An event of AG-UI 0.0, for clients that send no `protocolVersion`. Sub-agents are steps. A cancelled run ends in RUN_ERROR with " +
+		"the code CANCELLED."},
+	{public, "Public", "An event of the `public` form: only types and shapes declared by the MCP tool get_agent_run_events."},
+	{monitor, "Monitor", "An event of any run of the project, in the `seed` form plus `run_id`, `thread_id`, `text` and `duration_ms`; or an event of " +
+		"the agents' states."},
 }
 
 // events names the schemas of all events in all forms: SeedEvent, SeedRunStarted, and so on.
@@ -90,29 +88,29 @@ func (f form) event(e event) *jsonschema.Schema {
 	}
 	s := object(e.about, append(list, f.common(e.typ)...)...)
 	if f.bit == monitor { // as own members they would be duplicates of runId and threadId in generated code
-		s.PatternProperties = map[string]*jsonschema.Schema{"^(run|thread)_id$": text("As `runId` and `threadId`.")}
+		s.PatternProperties = map[string]*jsonschema.Schema{"^(run|thread)_id$": text("Same as `runId` and `threadId`.")}
 	}
 	return s
 }
 
 // common returns the members that every event of a form has or may have.
 func (f form) common(typ agui.Type) []member {
-	list := []member{may("timestamp", count("Milliseconds since 1970.")), may("rawEvent", anything("The provider's own event."))}
+	list := []member{may("timestamp", count("Milliseconds since 1970-01-01 UTC.")), may("rawEvent", anything("The provider's own event."))}
 	if f.bit == agui1 {
-		list = append(list, may("subagentRunId", text("The invocation of a sub-agent it belongs to.")))
+		list = append(list, may("subagentRunId", text("The sub-agent invocation it belongs to.")))
 	}
 	if f.bit == monitor {
 		switch typ {
 		case agui.TypeTextMessageContent:
-			list = append(list, must("text", text("As `delta`.")))
+			list = append(list, must("text", text("Same as `delta`.")))
 		case agui.TypeRunFinished, agui.TypeRunError:
-			list = append(list, must("duration_ms", count("How long the span took.")))
+			list = append(list, must("duration_ms", count("Duration of the span in milliseconds.")))
 		}
 	}
 	if typ == agui.TypeRunFinished {
 		return append(list, may("metadata", ref("FinishMetadata")))
 	}
-	about := "What the agent or the provider added."
+	about := "Data added by the agent or the provider."
 	if f.bit&full == 0 {
 		switch typ {
 		case agui.TypeRunStarted:
@@ -122,9 +120,9 @@ func (f form) common(typ agui.Type) []member {
 		case agui.TypeToolCallStart:
 			about += " `agent` is the agent."
 		case agui.TypeTextMessageEnd:
-			about += " `workerAgentOutput` is what the worker returned beside its answer."
+			about += " `workerAgentOutput` is what the worker returned besides its answer."
 		case agui.TypeToolCallResult:
-			about += " `toolAgentOutput` is what the tool returned beside its summary."
+			about += " `toolAgentOutput` is what the tool returned besides its summary."
 		}
 	}
 	return append(list, may("metadata", object(about)))
@@ -133,7 +131,7 @@ func (f form) common(typ agui.Type) []member {
 // other returns the schema of an event of an unknown type.
 func (f form) other(known []any) *jsonschema.Schema {
 	typ := &jsonschema.Schema{Type: "string", Pattern: "^[A-Z][A-Z0-9_]{0,63}$", Not: &jsonschema.Schema{Enum: known}}
-	s := object("An event of a type that Baton passes on from a plugin or a remote agent, with members of its own.",
+	s := object("An event of a type that Baton passes on from a plugin or a remote agent, with its own members.",
 		append([]member{must("type", typ)}, f.common("")...)...)
 	s.AdditionalProperties = anything("")
 	return s
@@ -141,15 +139,13 @@ func (f form) other(known []any) *jsonschema.Schema {
 
 // frame returns the schema of a frame of an event stream with data of a schema.
 func frame(data *jsonschema.Schema) *jsonschema.Schema {
-	return framed(count("The event's position in the thread's log: 1, 2, 3, … without gaps. Send the last one "+
-		"as `Last-Event-ID` to go on behind it. "+
-		"Absent on frames that are not of the log."), data)
+	return framed(count("Position in the thread's log: 1, 2, 3, … without gaps. Send the last one as `Last-Event-ID` to continue after it. Absent on "+
+		"frames that are not part of the log."), data)
 }
 
 func framed(id, data *jsonschema.Schema) *jsonschema.Schema {
-	return object("A frame of an event stream: `id: …`, `event: …` and `data: …`, on a line each. Frames that "+
-		"only say that the stream is alive, "+
-		"or where it begins, have no data.", may("id", id), must("event", text("The event's type.")), must("data", data))
+	return object("A frame of an event stream, with `id: …`, `event: …` and `data: …` on separate lines. Frames that only keep the stream alive "+
+		"or mark its start have no data.", may("id", id), must("event", text("The event's type.")), must("data", data))
 }
 
 // camel returns RunStarted for RUN_STARTED.

@@ -83,19 +83,16 @@ func refusalsOf(method, path string, op *operation) answers {
 
 // The parameters that paths have, by name.
 var inPath = map[string]parameter{
-	"projectId": {Description: "The project. `default` unless accounts say otherwise.", Example: "default"},
-	"runId": {Description: "The run: the name its client gave it, or one of the further names it got " +
-		"with answers."},
-	"run_id": {Description: "The run: the name its client gave it, or one of the further names it got " +
-		"with answers."},
-	"thread_id": {Description: "The thread: your own name for it, or its `conversationId`. Percent-encode " +
-		"what a path cannot hold.", Example: "main"},
-	"conversation_id": {Description: "The thread: its `conversationId`, or your own name for it."},
+	"projectId":       {Description: "The project. `default`, unless the server has accounts.", Example: "default"},
+	"runId":           {Description: "The run, by the name its client gave it or by a later name it got with an answer."},
+	"run_id":          {Description: "The run, by the name its client gave it or by a later name it got with an answer."},
+	"thread_id":       {Description: "The thread, by your own name for it or by its `conversationId`. Percent-encode characters that a path cannot contain.", Example: "main"},
+	"conversation_id": {Description: "The thread, by its `conversationId` or by your own name for it."},
 	"part":            {Description: "`messages`, `events` or `state`.", Example: "messages"},
 	"user":            {Description: "The user.", Example: "alice"},
 	"agent":           {Description: "The agent or workflow.", Example: "echo"},
-	"callId":          {Description: "A call, by its id: of a model as the list has it, of a tool by the `toolCallId` of its result."},
-	"keyId":           {Description: "The key, by its id.", Example: "abcdefgh23456"},
+	"callId":          {Description: "The call's id: of a model call as listed, of a tool call the `toolCallId` of its result."},
+	"keyId":           {Description: "The key's id.", Example: "abcdefgh23456"},
 	"tool":            {Description: "The tool.", Example: "calculator"},
 	"file":            {Description: "A file of the page.", Example: "page.css"},
 }

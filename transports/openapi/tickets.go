@@ -4,21 +4,21 @@ import "github.com/batonrun/baton/transports/ticket"
 
 // tickets describes the route of tickets, for clients that cannot send a header.
 func (d *describer) tickets() {
-	d.area("Tickets", "Open streams from browsers, whose EventSource and WebSocket send no headers.")
-	infer[ticket.Issued](&d.schemas, "StreamTicket", "What opens a stream.",
-		says("ticket", "The value of the parameter `ticket`. It is a secret."),
-		says("expiresAt", "When it opens nothing more, and the streams that it has opened end."))
+	d.area("Tickets", "Tickets for browsers, whose EventSource and WebSocket cannot send headers.")
+	infer[ticket.Issued](&d.schemas, "StreamTicket", "A ticket that opens a stream.",
+		says("ticket", "Value of the query parameter `ticket`. Keep it secret."),
+		says("expiresAt", "Expiry time. Streams opened with the ticket end then."))
 	d.add("POST /api/v1/stream-tickets", operation{
-		ID: "createStreamTicket", Summary: "Get a ticket for a stream or a socket",
-		Description: "It opens GETs of that path alone, in that project, as whoever has asked: `?ticket=`. EventSource may reconnect with it. " +
-			"It lasts for 12 hours, but not for longer than the credential that it was asked for with.",
+		ID: "createStreamTicket", Summary: "Create a stream ticket",
+		Description: "The ticket authorizes GET requests for one path in one project, as the caller, with `?ticket=`. EventSource can reconnect with " +
+			"it. It is valid for 12 hours, but never longer than the credential of this request.",
 		Parameters: []parameter{projectParam},
 		Body: accept(object("",
-			must("path", text("The path of the stream or socket. Of a query only `projectId` counts.")),
-			may("projectId", text("The project. Absent: the one that the request means."))), "ticket"),
+			must("path", text("Path of the stream or socket. Of its query, only `projectId` counts.")),
+			may("projectId", text("The project. Default: the project of the request."))), "ticket"),
 		Answers: answers{
 			"201": reply("The ticket.", ref("StreamTicket"), "ticket-issued"),
-			"400": refuse("The path is none of a stream.", "invalid_request", "The member path must be that of a stream or a socket of this server, such as /api/v1/events",
+			"400": refuse("The path does not belong to a stream or socket.", "invalid_request", "The member path must be that of a stream or a socket of this server, such as /api/v1/events",
 				"invalid_json", "The request body is not valid JSON"),
 		},
 	})

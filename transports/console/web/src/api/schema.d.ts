@@ -14,10 +14,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Start a run, and watch it if you like
-         * @description With `Accept: text/event-stream` the answer is the run's events, up to its terminal one. Such a run belongs to its connection: it is cancelled when that has been gone for 10 seconds, unless `forwardedProps.background` is true. Otherwise the answer is JSON, and only cancel ends the run.
+         * Start a run
+         * @description With `Accept: text/event-stream`, streams the run's events up to its terminal event. The run then belongs to its connection. It is cancelled when the connection has been closed for 10 seconds, unless `forwardedProps.background` is true. Otherwise returns JSON as soon as the run is stored, and only a cancel request stops the run.
          *
-         *     A request with `resume`, or with `tool` messages, answers what the thread's WAITING run asks: the same run goes on.
+         *     A request with `resume` or with `tool` messages answers the thread's WAITING run. The same run continues.
          */
         post: operations["startRun"];
         delete?: never;
@@ -34,8 +34,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Watch a thread
-         * @description The thread's log from a cursor on, then what happens, without a seam. The stream ends when all was sent and the thread is not busy.
+         * Stream a thread's events
+         * @description Streams the thread's stored events from a cursor, followed by live events without a gap. The stream ends when all events are sent and the thread is not busy.
          */
         get: operations["watchThread"];
         put?: never;
@@ -54,14 +54,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Load a thread, or follow a run
-         * @description As TanStack AI's clients do. With `threadId` the answer is the thread, in parts: what its active run has written is left to that run's events. With `runId` it is an event stream of that run, which joins its thread: the run's events behind `offset`, as long as it is queued or running.
+         * Get a thread, or stream a run
+         * @description For TanStack AI clients. With `threadId`, returns the thread in parts; the output of its active run is left to the run's events. With `runId`, streams the run's events after `offset`, while the run is queued or running.
          */
         get: operations["lookAtAgent"];
         put?: never;
         /**
-         * Run an agent and watch it
-         * @description As `POST /api/v1/agent/runs` with `Accept: text/event-stream`: the run belongs to its connection.
+         * Run an agent
+         * @description Like `POST /api/v1/agent/runs` with `Accept: text/event-stream`: the run belongs to its connection.
          */
         post: operations["runAgent"];
         delete?: never;
@@ -79,7 +79,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Join a thread */
+        /** Connect to a thread */
         post: operations["connectAgent"];
         delete?: never;
         options?: never;
@@ -94,7 +94,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Ask what an agent can do */
+        /** Get an agent's capabilities */
         get: operations["getCapabilities"];
         put?: never;
         post?: never;
@@ -112,14 +112,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List runs, newest first
-         * @description One filter beside the times costs as much as the page shows. For several of them the database reads more runs than it shows, for 5 s at most, then the answer is 503 `too_slow`. By its answer, its error and its thread's later title a run is found some seconds after its end. With `q`, `tag` or `metadata.<name>`, runs are in the order of their starts.
+         * List runs
+         * @description Returns the newest runs first. A list with one filter and a time range costs only what its page shows. With several filters the database may read more runs than it returns; after 5 s the response is 503 `too_slow`. A run is found by its answer, its error and a later title of its thread within seconds of its end. With `q`, `tag` or `metadata.<name>`, runs are ordered by the time they started.
          */
         get: operations["listRuns"];
         put?: never;
         /**
-         * Start a run
-         * @description As `POST /api/v1/agent/runs`, always answered with JSON: only cancel ends the run.
+         * Create a run
+         * @description Starts a run like `POST /api/v1/agent/runs`, but always returns JSON. The run does not depend on the connection: only a cancel request stops it.
          */
         post: operations["createRun"];
         delete?: never;
@@ -135,13 +135,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read a run */
+        /** Get a run */
         get: operations["getRun"];
         put?: never;
         post?: never;
         /**
-         * Delete a run that is over
-         * @description Its events and messages are removed. Ids are not used again; readers that meet the gap are told so by `log-reset`.
+         * Delete a run
+         * @description Deletes a finished run with its events and messages. Event ids are not reused. Readers that reach the gap get a `log-reset` event.
          */
         delete: operations["deleteRun"];
         options?: never;
@@ -157,8 +157,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read the workflow that a run was started with
-         * @description As it was then, whatever it is now. That of an agent's run is one node.
+         * Get a run's workflow definition
+         * @description Returns the workflow as it was when the run started. For a run of a single agent the definition has one node.
          */
         get: operations["getDefinition"];
         put?: never;
@@ -176,7 +176,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the steps of a run, by number */
+        /** List a run's steps */
         get: operations["listSteps"];
         put?: never;
         post?: never;
@@ -193,7 +193,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the states of a run's nodes */
+        /** List a run's node states */
         get: operations["listNodeStates"];
         put?: never;
         post?: never;
@@ -211,8 +211,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the calls of models in a run, in the order they began
-         * @description A call is there from its beginning. A retry, another model after a failure and a summary are calls of their own.
+         * List a run's model calls
+         * @description Returns the calls in the order they started. A call is listed from its start. Retries, calls of a fallback model and summaries are separate calls.
          */
         get: operations["listModelCalls"];
         put?: never;
@@ -231,8 +231,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read what a model was sent, and its answer
-         * @description Tools, calls and results have their names and ids in the log. A file is described, and its bytes are left out. Only operators see the instructions, tools and parameters; others see their size. Of a prompt over 8 MiB the first messages are not shown, which `changes` says.
+         * Get a model call
+         * @description Returns the call with its prompt and the model's answer. Tools, calls and results have their names and ids of the log. Files are described without their bytes. Only operators and admins see the instructions, tools and parameters; other roles see their sizes. If a prompt exceeds 8 MiB, its first messages are left out and `changes` says so.
          */
         get: operations["getModelCall"];
         put?: never;
@@ -250,12 +250,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the messages of a run, in the order they came */
+        /** List a run's messages */
         get: operations["listMessages"];
         put?: never;
         /**
          * Append a user message to a run
-         * @description A run at work gets it at its next safe boundary; a WAITING run takes it with the answer; one that is COMPLETED or FAILED restarts.
+         * @description A RUNNING run receives the message at its next safe boundary. A WAITING run receives it together with the answer. A COMPLETED or FAILED run restarts.
          */
         post: operations["appendMessage"];
         delete?: never;
@@ -275,7 +275,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a run
-         * @description Once it is answered, no event of the run follows its terminal one. Cancelling a cancelled run gets the same answer again.
+         * @description After the response, no event of the run follows its terminal event. Cancelling a cancelled run returns the same response again.
          */
         post: operations["cancelRun"];
         delete?: never;
@@ -294,8 +294,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Run a run again, all of it or from a node or a model call
-         * @description On a new thread of yours, with the messages, state, tools, context and metadata of the run, its id in `metadata.rerunOf`, and the messages before it. With `fromNode` the new run begins as the run was when that node began: the nodes that were completed then are not executed again. With `fromCall` also the step of that model call begins with what it had recorded before the call.
+         * Rerun a run
+         * @description Runs the whole run again, or from a node or a model call, on a new thread of yours. The new run gets the messages, state, tools, context and metadata of the original run and the messages before it. Its `metadata.rerunOf` is the id of the original. With `fromNode`, nodes that were completed before that node began are not executed again. With `fromCall`, the step of that model call also starts with everything it had recorded before the call.
          */
         post: operations["rerunRun"];
         delete?: never;
@@ -312,8 +312,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List what runs wait for, oldest first
-         * @description The open interrupts and pending tool calls of all runs that the caller may see. Each can be answered by itself.
+         * List open interrupts
+         * @description Returns the open interrupts and pending tool calls of all runs that you may see, oldest first. Each can be answered on its own.
          */
         get: operations["listInterrupts"];
         put?: never;
@@ -334,8 +334,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Answer what a run asks
-         * @description Each open interrupt and pending tool call can be answered by itself, or several at once; the same run goes on with the answers, and waits again while others are open.
+         * Answer a run's interrupts
+         * @description Answers one or several open interrupts and pending tool calls. The same run continues with the answers. It waits again while other interrupts are open.
          */
         post: operations["resumeRun"];
         delete?: never;
@@ -351,7 +351,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read a day of a thread's messages */
+        /** Get a day of a thread's history */
         get: operations["getHistory"];
         put?: never;
         post?: never;
@@ -369,8 +369,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List your threads, those with the latest activity first
-         * @description With `q` or `archived` a page looks at 10 000 threads and ends there, short or empty, with a `nextCursor` that goes on.
+         * List your threads
+         * @description Returns the threads with the latest activity first. With `q` or `archived`, a page searches at most 10 000 threads. It may then be short or empty and still have a `nextCursor`.
          */
         get: operations["listThreads"];
         put?: never;
@@ -389,8 +389,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the threads of all users that you may see, those with the latest activity first
-         * @description A user's own; with a role that sees others' threads those of the project. Else as listThreads.
+         * List a project's threads
+         * @description Returns the threads of all users if your role may see them, else only your own. The latest activity comes first. With `q` or `archived`, a page searches at most 10 000 threads, as in `listThreads`.
          */
         get: operations["listProjectThreads"];
         put?: never;
@@ -409,8 +409,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List those who have threads in the project, by name
-         * @description With `q` a page looks at 1 000 users and ends there, short or empty, with a `nextCursor` that goes on; `total` is always null. With accounts it is not for users.
+         * List users
+         * @description Returns the users who have threads in the project, by name. With `q`, a page searches at most 1 000 users. It may then be short or empty and still have a `nextCursor`. `total` is always null. With accounts, this needs the role viewer, operator or admin.
          */
         get: operations["listUsers"];
         put?: never;
@@ -428,20 +428,20 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read a thread as lists show it */
+        /** Get a thread */
         get: operations["getThread"];
         put?: never;
         post?: never;
         /**
-         * Delete a thread with all its runs
-         * @description Runs that are not over are cancelled first.
+         * Delete a thread
+         * @description Deletes the thread with all its runs. Unfinished runs are cancelled first.
          */
         delete: operations["deleteThread"];
         options?: never;
         head?: never;
         /**
-         * Give a thread a title, or put it away
-         * @description What is absent stays, what is null is taken away.
+         * Update a thread
+         * @description Changes the title, the metadata or the archived flag. Absent members keep their value; `null` clears them.
          */
         patch: operations["updateThread"];
         trace?: never;
@@ -454,8 +454,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read a thread's messages, for front ends that show them before they connect
-         * @description The newest that fit 8 MB and `limit`, in their order, and those that are being written. Read on upwards with `before`, until no message is left.
+         * List a thread's messages
+         * @description Returns the newest messages that fit `limit` and 8 MB, in the thread's order, and the messages being written. Use it to show a thread before you connect to it. Page backwards with `before` until no message is left.
          */
         get: operations["listThreadMessages"];
         put?: never;
@@ -476,8 +476,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Upload a file for messages to refer to
-         * @description What is answered stands in a message's `metadata.attachments`. A file that no message refers to is removed after a day, any other with the last thread that does.
+         * Upload an attachment
+         * @description Add the response to `metadata.attachments` of a message. A file that no message refers to is deleted after a day. Other files are deleted with the last thread that refers to them.
          */
         post: operations["addAttachment"];
         delete?: never;
@@ -493,7 +493,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Ask where an attachment of yours is */
+        /** Get a signed URL for an attachment */
         get: operations["getAttachmentURL"];
         put?: never;
         post?: never;
@@ -511,8 +511,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get a tool's result that is too large for the log
-         * @description A result of more than 1 MiB is a file, up to 64 MiB; its event and its message have its beginning, its end and this address. It does not count towards the user's quota, and is removed with its run.
+         * Get a large tool result
+         * @description Tool results over 1 MiB are stored as files, up to 64 MiB. The event and the message then contain the beginning, the end and this URL. The file does not count towards the user's quota and is deleted with its run.
          */
         get: operations["getResult"];
         put?: never;
@@ -531,8 +531,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get an attachment by a signed URL
-         * @description Images (png, jpeg, gif, webp) are shown where they are, anything else is saved; nothing is run.
+         * Download an attachment by signed URL
+         * @description Images (png, jpeg, gif, webp) are served inline, other types as downloads. No content is executed.
          */
         get: operations["getAttachment"];
         put?: never;
@@ -551,8 +551,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show what runs came to lately, and what goes on
-         * @description The last hour by minutes, the last day by quarters of an hour, or the last week by hours. Each number is true at the moment of asking; times are at most 5 % wrong. A run counts once for each generation: in `started` when it began, and in the rest when it ended, also when it was deleted since. `firstEventMs` is from its creation until it began, `durationMs` from then to its end. With accounts it is not for users.
+         * Get run statistics
+         * @description Returns the last hour by minute, the last day by quarter of an hour, or the last week by hour. Numbers are exact at the time of the request; durations are within 5 %. Each generation of a run counts once: in `started` when it starts, and in the other counts when it ends. Runs deleted since are included. `firstEventMs` is the time from creation to start, `durationMs` the time from start to end. With accounts, this needs the role viewer, operator or admin.
          */
         get: operations["getStats"];
         put?: never;
@@ -571,8 +571,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show what model calls have used
-         * @description The sum of all calls, or sums by what `by` names, of days in UTC; as CSV with `Accept: text/csv`. A call counts once it has used tokens, also if it failed or was cancelled. Usage is kept for 400 days, also of runs that were deleted. Users get their own.
+         * Get usage
+         * @description Returns the tokens and cost of model calls: one sum, or sums grouped by `by`. Days are UTC. Send `Accept: text/csv` for CSV. A call counts once it has used tokens, even if it failed or was cancelled. Usage is kept for 400 days, deleted runs included. Users get only their own usage.
          */
         get: operations["getUsage"];
         put?: never;
@@ -591,8 +591,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the budgets and what is used of them
-         * @description Of a budget that each user or each agent has there are the hundred that have used most of it in its period. Users get those of the project and of its agents, and their own.
+         * List budgets
+         * @description Returns the budgets and their current use. For a budget of each user or each agent, returns the 100 that have used most in its period. Users get the budgets of the project and of its agents, and their own.
          */
         get: operations["listBudgets"];
         put?: never;
@@ -611,8 +611,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List who has asked for what, latest first
-         * @description Each request that has changed something while accounts were on: written in the transaction of what it has changed. With several of `actor`, `action`, `user` and `run` a page looks at 10 000 rows and ends there, short or empty, with a `nextCursor` that goes on. For admins.
+         * List audit entries
+         * @description Returns the requests that changed something while accounts were on, newest first. Each entry is written in the transaction of its change. With several of `actor`, `action`, `user` and `run`, a page searches at most 10 000 entries. It may then be short or empty and still have a `nextCursor`. Needs the role admin.
          */
         get: operations["listAudit"];
         put?: never;
@@ -634,8 +634,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete all that a user has
-         * @description The user's threads with their runs, messages and events; runs that are not over are cancelled first. For the user and for admins. What the audit and the usage tell of the user stays. If it fails, ask again: it goes on with what is left.
+         * Delete a user's data
+         * @description Deletes the user's threads with their runs, messages and events. Unfinished runs are cancelled first. Audit entries and usage are kept. If the request fails, repeat it: it continues with the rest. For the user, or with the role admin.
          */
         delete: operations["deleteUserData"];
         options?: never;
@@ -651,8 +651,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the servers of the database
-         * @description Those of a cluster that live, or else the one that answers. For admins.
+         * List servers
+         * @description Returns the live servers of the cluster. Without a cluster, returns only the responding server. Needs the role admin.
          */
         get: operations["listServers"];
         put?: never;
@@ -671,8 +671,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show how long what is over is kept, and what would go now
-         * @description Nothing is removed by it. For viewers, operators and admins.
+         * Get retention times
+         * @description Returns how long finished data is kept and what is due for deletion. Deletes nothing. Needs the role viewer, operator or admin.
          */
         get: operations["getRetention"];
         put?: never;
@@ -690,7 +690,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Show who the server takes the caller for */
+        /** Get the authenticated caller */
         get: operations["getMe"];
         put?: never;
         post?: never;
@@ -708,13 +708,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the views that the caller has saved
-         * @description A view is a list of runs in the console: the query of its address, under a name. Other users do not see it.
+         * List saved views
+         * @description A saved view is a named list of runs in the console: a name and the query of its URL. Other users do not see your views.
          */
         get: operations["listViews"];
         /**
-         * Replace the views that the caller has saved
-         * @description 50 at most, in their order. Of two requests at once the last one counts.
+         * Replace saved views
+         * @description At most 50 views, kept in the given order. The last of several concurrent requests wins.
          */
         put: operations["putViews"];
         post?: never;
@@ -732,8 +732,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show what the caller may have and ask for
-         * @description The limits of the caller, of its project and of the server, and what is used of them now. Sizes are in bytes, times in seconds.
+         * Get limits and usage
+         * @description Returns the limits of the caller, the project and the server, and their current usage. Sizes are in bytes, times in seconds.
          */
         get: operations["getLimits"];
         put?: never;
@@ -752,14 +752,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the keys, latest first
-         * @description Revoked ones, too. For admins.
+         * List API keys
+         * @description Returns all keys of the project, revoked ones included, newest first. Needs the role admin.
          */
         get: operations["listKeys"];
         put?: never;
         /**
-         * Make a key
-         * @description For a user of this project, and for no other project. For admins.
+         * Create an API key
+         * @description Creates a key for one user of this project. The key is valid for this project only. Needs the role admin.
          */
         post: operations["createKey"];
         delete?: never;
@@ -779,8 +779,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Revoke a key
-         * @description What it has open on the server that is asked ends at once. A key that is for projects of which the caller is no admin, too, is 403. For admins.
+         * Revoke an API key
+         * @description On the server that handles the request, streams and sockets opened with the key end immediately. If the key is also valid for a project where you are not an admin, the response is 403. Needs the role admin.
          */
         delete: operations["revokeKey"];
         options?: never;
@@ -795,7 +795,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the agents, the tools that they may call, and the servers of tools */
+        /** List agents and tools */
         get: operations["listAgents"];
         put?: never;
         post?: never;
@@ -815,8 +815,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Try a tool: start a run that is one call of it
-         * @description A run as any other: it may wait for an approval, can be cancelled, and is in the log. Its `outputSummary` is the tool's result, its `workflowId` `tool:` and the tool's name, and its message the arguments. Arguments that the tool does not take fail the run with `invalid_arguments`. With accounts it is for operators and admins.
+         * Run a tool
+         * @description Starts a run that consists of one tool call. It is a full run: it can wait for approval, can be cancelled, and is logged. Its message is the arguments, its `outputSummary` the tool's result, and its `workflowId` `tool:` plus the tool's name. Arguments that violate the tool's schema fail the run with `invalid_arguments`. With accounts, this needs the role operator or admin.
          */
         post: operations["startToolRun"];
         delete?: never;
@@ -832,7 +832,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the workflows */
+        /** List workflows */
         get: operations["listWorkflows"];
         put?: never;
         post?: never;
@@ -885,7 +885,7 @@ export interface paths {
         };
         /**
          * Watch all runs as AG-UI events
-         * @description The states of all agents, then how they change, and the lifecycle, text and tool events of all runs, mingled: for a monitor, not to follow one run.
+         * @description Sends the states of all agents, then their changes, with the lifecycle, text and tool events of all runs interleaved. Use it for monitoring, not to follow one run.
          */
         get: operations["monitorEvents"];
         put?: never;
@@ -904,8 +904,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Watch a thread
-         * @description The same events, order, ids, resume and end as `GET …/events`. With the subprotocol `agui` or `agui.1` the frames are bare events of that dialect.
+         * Watch a thread by WebSocket
+         * @description Same events, order, ids, resumption and end as `GET …/events`. With the subprotocol `agui` or `agui.1`, frames are bare events of that dialect.
          *
          *     ```
          *     ← {"id": 57, "event": {"type": "TEXT_MESSAGE_CONTENT", "threadId": "main", "runId": "run-1",
@@ -929,8 +929,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Run an agent and watch it
-         * @description The first frame asks for a run, the others are its events; the socket is closed behind the terminal one. A dropped socket counts as a dropped `POST`.
+         * Run an agent by WebSocket
+         * @description The first frame from the client is the request for a run. The server then sends the run's events and closes the socket after the terminal event. A dropped socket counts as a dropped `POST`.
          *
          *     ```
          *     → {"content": "hello"}
@@ -954,8 +954,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Watch and command many threads on one socket
-         * @description A bad frame or a refused command is answered, and the socket stays open. Runs started here are ended only by cancel.
+         * Open a multi-thread WebSocket
+         * @description Watches and commands many threads on one socket. A bad frame or refused command gets an error frame, and the socket stays open. Runs started here do not depend on the connection: only a cancel request stops them.
          *
          *     ```
          *     → {"op": "watch", "ref": 0}
@@ -985,8 +985,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Get a ticket for a stream or a socket
-         * @description It opens GETs of that path alone, in that project, as whoever has asked: `?ticket=`. EventSource may reconnect with it. It lasts for 12 hours, but not for longer than the credential that it was asked for with.
+         * Create a stream ticket
+         * @description The ticket authorizes GET requests for one path in one project, as the caller, with `?ticket=`. EventSource can reconnect with it. It is valid for 12 hours, but never longer than the credential of this request.
          */
         post: operations["createStreamTicket"];
         delete?: never;
@@ -1002,7 +1002,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read a run's events */
+        /** List a run's events */
         get: operations["getRunEvents"];
         put?: never;
         post?: never;
@@ -1020,8 +1020,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read what a run's events come to
-         * @description The beginning of its latest span, the thread's state and messages up to there, what is open, opened again, and the span's end. Reading events behind `after_event_id` goes on without a gap or a repeat.
+         * Get a snapshot of a run
+         * @description Returns the start of the run's latest span, the thread's state and messages up to there, the start events of everything still open, and the span's end. Continue with the events after `after_event_id`: none is missing or repeated.
          */
         get: operations["getRunSnapshot"];
         put?: never;
@@ -1041,7 +1041,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Send a message of MCP */
+        /** Send an MCP message */
         post: operations["mcp"];
         delete?: never;
         options?: never;
@@ -1056,7 +1056,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Ask what the runtime offers */
+        /** Get runtime information */
         get: operations["copilotkitInfo"];
         put?: never;
         post?: never;
@@ -1077,7 +1077,7 @@ export interface paths {
         put?: never;
         /**
          * Run an agent
-         * @description As `POST /api/v1/agui/{agent}`.
+         * @description Like `POST /api/v1/agui/{agent}`.
          */
         post: operations["copilotkitRun"];
         delete?: never;
@@ -1096,8 +1096,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Join a thread
-         * @description As `POST /api/v1/agui/{agent}/connect`; of a thread that nobody knows, nothing is shown.
+         * Connect to a thread
+         * @description Like `POST /api/v1/agui/{agent}/connect`. The stream of an unknown thread is empty.
          */
         post: operations["copilotkitConnect"];
         delete?: never;
@@ -1152,12 +1152,12 @@ export interface paths {
         post?: never;
         /**
          * Delete a thread
-         * @description Runs that are not over are cancelled first.
+         * @description Unfinished runs are cancelled first.
          */
         delete: operations["copilotkitDeleteThread"];
         options?: never;
         head?: never;
-        /** Name a thread, or fetch it back from the archive */
+        /** Rename or unarchive a thread */
         patch: operations["copilotkitRenameThread"];
         trace?: never;
     };
@@ -1168,12 +1168,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Inspect a thread */
+        /** Get a part of a thread */
         get: operations["copilotkitThread"];
         put?: never;
         /**
          * Archive a thread
-         * @description The part is `archive`.
+         * @description The part must be `archive`.
          */
         post: operations["copilotkitArchiveThread"];
         delete?: never;
@@ -1191,7 +1191,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** All of the above behind one path */
+        /** Call any CopilotKit route */
         post: operations["copilotkitSingle"];
         delete?: never;
         options?: never;
@@ -1206,7 +1206,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Is the process there? */
+        /** Liveness probe */
         get: operations["health"];
         put?: never;
         post?: never;
@@ -1223,7 +1223,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Can it serve? */
+        /** Readiness probe */
         get: operations["ready"];
         put?: never;
         post?: never;
@@ -1240,7 +1240,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the server does, for Prometheus */
+        /** Get Prometheus metrics */
         get: operations["metrics"];
         put?: never;
         post?: never;
@@ -1257,7 +1257,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** This document */
+        /** Get this document */
         get: operations["openapi"];
         put?: never;
         post?: never;
@@ -1274,7 +1274,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** This document as a page */
+        /** Get this document as a web page */
         get: operations["docs"];
         put?: never;
         post?: never;
@@ -1291,7 +1291,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A file of the page */
+        /** Get a file of the web page */
         get: operations["docsFile"];
         put?: never;
         post?: never;
@@ -1307,33 +1307,41 @@ export interface components {
     schemas: {
         /** @description An agent. */
         Agent: {
-            /** @description What requests call it. */
+            /** @description Use it as `agent` in requests. */
             name: string;
             description: string;
             origin: components["schemas"]["Origin"];
-            /** @description Null for what depends on nothing, or was not needed yet. */
+            /** @description Null without dependencies, or before the first use. */
             health: components["schemas"]["Health"] | null;
-            /** @description Null when it is not known. */
+            /** @description Null if unknown. */
             model: components["schemas"]["AgentModel"] | null;
-            /** @description Tools and agents that it may call, names or patterns; null when they are not known. */
+            /** @description Tools and agents it may call, as names or patterns. Null if unknown. */
             tools: string[] | null;
         };
-        /** @description The model that plays an agent. */
+        /** @description The model an agent uses. */
         AgentModel: {
+            /** @description The provider. */
             provider: string;
-            /** @description Null for the provider's default. */
+            /** @description Null for the provider's default model. */
             name: string | null;
         };
-        /** @description Whether an agent is at work for the project. */
+        /** @description Whether an agent is executing a run of the project. */
         AgentStatus: {
+            /** @description The agent. */
             name: string;
-            /** @enum {string} */
+            /**
+             * @description The agent's state.
+             * @enum {string}
+             */
             status: "idle" | "running";
         };
-        /** @description The agents, tools and servers of tools, by name. */
+        /** @description Agents, tools and tool servers, by name. */
         Agents: {
+            /** @description The agents. */
             agents: components["schemas"]["Agent"][];
+            /** @description The tools. */
             tools: components["schemas"]["Tool"][];
+            /** @description The tool servers. */
             servers: components["schemas"]["ToolServer"][];
         };
         /** @description Changes an activity message. */
@@ -1343,17 +1351,18 @@ export interface components {
              * @enum {string}
              */
             type: "ACTIVITY_DELTA";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
+            /** @description The kind of activity. */
             activityType: string;
             patch: components["schemas"]["JSONPatch"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Creates or replaces an activity message. */
@@ -1363,45 +1372,48 @@ export interface components {
              * @enum {string}
              */
             type: "ACTIVITY_SNAPSHOT";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
+            /** @description The kind of activity. */
             activityType: string;
+            /** @description The activity. */
             content: Record<string, never>;
-            /** @description Absent means true. */
+            /** @description Replace an existing activity. Default: true. */
             replace?: boolean;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `guard` `{name, on, verdict, reason}` of the verdicts `allow`, `refuse`, `rewrite` and `ask`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
+        /** @description An event of an application, or one of Baton's own. `node-progress` has `{nodeId, progress, message}`. `model-call` has `{callId, status, finishReason, usage, error}`, with the status `started`, `finished`, `failed` or `interrupted`. `guard` has `{name, on, verdict, reason}`, with the verdict `allow`, `refuse`, `rewrite` or `ask`. `messages-retracted` has `{messageIds}`. `log-reset` has `{from, to}` and stands where events were removed. */
         AguiCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "CUSTOM";
+            /** @description The kind of event. */
             name: string;
             /** @description Any JSON value. */
             value: unknown;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of AG-UI 1.0, strictly as AG-UI declares it; what is Baton's own stands in `metadata`. */
+        /** @description An event of AG-UI 1.0 with AG-UI's members only. Baton's own data is in `metadata`. */
         AguiEvent: components["schemas"]["AguiRunStarted"] | components["schemas"]["AguiRunFinished"] | components["schemas"]["AguiRunError"] | components["schemas"]["AguiStepStarted"] | components["schemas"]["AguiStepFinished"] | components["schemas"]["AguiTextMessageStart"] | components["schemas"]["AguiTextMessageContent"] | components["schemas"]["AguiTextMessageEnd"] | components["schemas"]["AguiToolCallStart"] | components["schemas"]["AguiToolCallArgs"] | components["schemas"]["AguiToolCallEnd"] | components["schemas"]["AguiToolCallResult"] | components["schemas"]["AguiStateSnapshot"] | components["schemas"]["AguiStateDelta"] | components["schemas"]["AguiMessagesSnapshot"] | components["schemas"]["AguiActivitySnapshot"] | components["schemas"]["AguiActivityDelta"] | components["schemas"]["AguiReasoningStart"] | components["schemas"]["AguiReasoningMessageStart"] | components["schemas"]["AguiReasoningMessageContent"] | components["schemas"]["AguiReasoningMessageEnd"] | components["schemas"]["AguiReasoningEnd"] | components["schemas"]["AguiReasoningEncryptedValue"] | components["schemas"]["AguiSubagentStarted"] | components["schemas"]["AguiSubagentFinished"] | components["schemas"]["AguiSubagentError"] | components["schemas"]["AguiCustom"] | components["schemas"]["AguiRaw"] | components["schemas"]["AguiOther"];
-        /** @description A frame of an event stream: `id: …`, `event: …` and `data: …`, on a line each. Frames that only say that the stream is alive, or where it begins, have no data. */
+        /** @description A frame of an event stream, with `id: …`, `event: …` and `data: …` on separate lines. Frames that only keep the stream alive or mark its start have no data. */
         AguiFrame: {
-            /** @description The event's position in the thread's log: 1, 2, 3, … without gaps. Send the last one as `Last-Event-ID` to go on behind it. Absent on frames that are not of the log. */
+            /** @description Position in the thread's log: 1, 2, 3, … without gaps. Send the last one as `Last-Event-ID` to continue after it. Absent on frames that are not part of the log. */
             id?: number;
             /** @description The event's type. */
             event: string;
@@ -1414,30 +1426,31 @@ export interface components {
              * @enum {string}
              */
             type: "MESSAGES_SNAPSHOT";
+            /** @description The new messages. */
             messages: components["schemas"]["ThreadMessage"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of a type that Baton passes on from a plugin or a remote agent, with members of its own. */
+        /** @description An event of a type that Baton passes on from a plugin or a remote agent, with its own members. */
         AguiOther: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "AguiOther";
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         } & {
             [key: string]: unknown;
@@ -1451,14 +1464,15 @@ export interface components {
             type: "RAW";
             /** @description Any JSON value. */
             event: unknown;
+            /** @description The source of the event. */
             source?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Attaches an opaque value of a provider. */
@@ -1468,18 +1482,22 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_ENCRYPTED_VALUE";
-            /** @enum {string} */
+            /**
+             * @description What the value belongs to.
+             * @enum {string}
+             */
             subtype: "message" | "tool-call";
             /** @description The message or tool call. */
             entityId: string;
+            /** @description The value. */
             encryptedValue: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes a span of reasoning. */
@@ -1489,15 +1507,15 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_END";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Adds to an open reasoning message. */
@@ -1507,17 +1525,17 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_MESSAGE_CONTENT";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description What is added, never empty. */
+            /** @description The added text. Never empty. */
             delta: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes a reasoning message. */
@@ -1527,15 +1545,15 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_MESSAGE_END";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Opens a reasoning message. */
@@ -1545,17 +1563,17 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_MESSAGE_START";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
             /** @constant */
             role: "reasoning";
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Opens a span of reasoning. */
@@ -1565,15 +1583,15 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_START";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Ends a span of a run that failed. */
@@ -1583,70 +1601,70 @@ export interface components {
              * @enum {string}
              */
             type: "RUN_ERROR";
-            /** @description What went wrong. */
+            /** @description What failed, for people. */
             message: string;
-            /** @description What went wrong, for programs. */
+            /** @description The error code, for programs. */
             code?: string;
             /** @description Tokens by provider and model. */
             usage?: components["schemas"]["TokenUsage"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description Ends a span of a run that did not fail. Nothing of the run follows but a RUN_STARTED. */
+        /** @description Ends a span of a run that did not fail. Only a new RUN_STARTED can follow for the run. */
         AguiRunFinished: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "RUN_FINISHED";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description What the run returned. */
             result?: unknown;
-            /** @description Why the span ended; absent means success. */
+            /** @description Why the span ended. Default: success. */
             outcome?: components["schemas"]["Outcome"];
             /** @description Tokens by provider and model. */
             usage?: components["schemas"]["TokenUsage"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
             metadata?: components["schemas"]["FinishMetadata"];
         };
-        /** @description Opens a span of a run: its start, a restart, or its continuation after an answer. */
+        /** @description Opens a span of a run: the start, a restart, or the continuation after an answer. */
         AguiRunStarted: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "RUN_STARTED";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @constant */
             protocolVersion: "1.0";
-            /** @description The run's first name, when `runId` is a later one. */
+            /** @description The run's first name, if `runId` is a later one. */
             parentRunId?: string;
-            /** @description What is new to the thread. */
+            /** @description What the run adds to the thread. */
             input?: components["schemas"]["RunStartedInput"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. `agentId` is the agent. */
+            /** @description Data added by the agent or the provider. `agentId` is the agent. */
             metadata?: Record<string, never>;
         };
         /** @description Changes the thread's state. */
@@ -1657,13 +1675,13 @@ export interface components {
              */
             type: "STATE_DELTA";
             delta: components["schemas"]["JSONPatch"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Replaces the thread's state. */
@@ -1673,15 +1691,15 @@ export interface components {
              * @enum {string}
              */
             type: "STATE_SNAPSHOT";
-            /** @description The state. */
+            /** @description The new state. */
             snapshot: unknown;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes a step. */
@@ -1691,15 +1709,15 @@ export interface components {
              * @enum {string}
              */
             type: "STEP_FINISHED";
-            /** @description The name it was opened with. */
+            /** @description The name from STEP_STARTED. */
             stepName: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Opens a step. Its name is unique among the run's open steps. */
@@ -1711,31 +1729,33 @@ export interface components {
             type: "STEP_STARTED";
             /** @description The node, or `name:<id>` for a sub-agent. */
             stepName: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description Closes an invocation of a sub-agent that failed; the run goes on. */
+        /** @description Closes an invocation of a sub-agent that failed. The run continues. */
         AguiSubagentError: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "SUBAGENT_ERROR";
+            /** @description What failed, for people. */
             message: string;
+            /** @description The error code, for programs. */
             code?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes an invocation of a sub-agent. */
@@ -1748,13 +1768,13 @@ export interface components {
             /** @description Any JSON value. */
             result?: unknown;
             outcome?: Record<string, never>;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Opens an invocation of a sub-agent, named by `subagentRunId`. */
@@ -1764,18 +1784,23 @@ export interface components {
              * @enum {string}
              */
             type: "SUBAGENT_STARTED";
+            /** @description The sub-agent. */
             name: string;
+            /** @description What the sub-agent does. */
             description?: string;
+            /** @description The invocation that started it. */
             parentSubagentRunId?: string;
+            /** @description The tool call that started it. */
             parentToolCallId?: string;
+            /** @description The message with that tool call. */
             parentMessageId?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Adds to an open text message. */
@@ -1785,17 +1810,17 @@ export interface components {
              * @enum {string}
              */
             type: "TEXT_MESSAGE_CONTENT";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description What is added, never empty. */
+            /** @description The added text. Never empty. */
             delta: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes a text message. */
@@ -1805,36 +1830,40 @@ export interface components {
              * @enum {string}
              */
             type: "TEXT_MESSAGE_END";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. `workerAgentOutput` is what the worker returned beside its answer. */
+            /** @description Data added by the agent or the provider. `workerAgentOutput` is what the worker returned besides its answer. */
             metadata?: Record<string, never>;
         };
-        /** @description Opens a text message. One at a time is open in a run. */
+        /** @description Opens a text message. A run has at most one open text message. */
         AguiTextMessageStart: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "TEXT_MESSAGE_START";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @enum {string} */
+            /**
+             * @description The author's role.
+             * @enum {string}
+             */
             role: "user" | "assistant" | "system" | "developer";
+            /** @description Name of the author. */
             name?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. `agent` is the agent, `stage` the stage of its work. */
+            /** @description Data added by the agent or the provider. `agent` is the agent, `stage` the stage of its work. */
             metadata?: Record<string, never>;
         };
         /** @description Adds to a tool call's arguments. */
@@ -1844,38 +1873,38 @@ export interface components {
              * @enum {string}
              */
             type: "TOOL_CALL_ARGS";
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
-            /** @description What is added, never empty. */
+            /** @description The added text. Never empty. */
             delta: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description Says that a tool call's arguments are complete. */
+        /** @description Marks a tool call's arguments as complete. */
         AguiToolCallEnd: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "TOOL_CALL_END";
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description Says what a tool returned. */
+        /** @description The result of a tool call. */
         AguiToolCallResult: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -1884,19 +1913,19 @@ export interface components {
             type: "TOOL_CALL_RESULT";
             /** @description The tool message. */
             messageId: string;
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
             /** @constant */
             role: "tool";
-            /** @description The result, as a model reads it: text, or AG-UI content parts. */
+            /** @description The result, as the model reads it: text, or AG-UI content parts. */
             content: string | components["schemas"]["ContentPart"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. `toolAgentOutput` is what the tool returned beside its summary. */
+            /** @description Data added by the agent or the provider. `toolAgentOutput` is what the tool returned besides its summary. */
             metadata?: Record<string, never>;
         };
         /** @description Opens a tool call. */
@@ -1906,71 +1935,79 @@ export interface components {
              * @enum {string}
              */
             type: "TOOL_CALL_START";
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
             /** @description The tool. */
             toolCallName: string;
-            /** @description The assistant message it belongs to. */
+            /** @description The assistant message with the call. */
             parentMessageId?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description The invocation of a sub-agent it belongs to. */
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description What the agent or the provider added. `agent` is the agent. */
+            /** @description Data added by the agent or the provider. `agent` is the agent. */
             metadata?: Record<string, never>;
         };
         /** @description A message to append. */
         AppendRequest: {
-            /** @description Its text, up to 1 MiB, not blank. */
+            /** @description The text. Up to 1 MiB, not blank. */
             content: string;
-            /** @description Stored with the message and handed to the worker. */
+            /** @description Stored with the message and passed to the worker. */
             contextItemIds?: string[];
         };
-        /** @description A file that is there for messages to refer to, in their `metadata.attachments`. */
+        /** @description An uploaded file. Messages refer to it in `metadata.attachments`. */
         Attachment: {
             /** @description The project. */
             bucket: string;
-            /** @description Where it is in the project. */
+            /** @description Path of the file in the project. */
             path: string;
-            /** @description What it is, by its bytes. */
+            /** @description Media type, detected from the content. */
             mimeType: string;
-            /** @description In bytes. */
+            /** @description Size in bytes. */
             size: number;
-            /** @description What you call it. */
+            /** @description Name of the file, as uploaded. */
             filename: string;
         };
         /** @description A page of a list. */
         AuditPage: {
             items: components["schemas"]["Audited"][];
-            /** @description The `cursor` of the next page, null on the last. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description Number of items in the whole list. Always present for a run's steps, messages and model calls. Other lists are counted with `count=true`, else it is null. It is also null for more than 10 000 items, and if counting would read more than a page does. */
             total: number | null;
         };
-        /** @description A request that has changed something. */
+        /** @description A request that changed something. */
         Audited: {
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Time of the request.
+             */
             at: string;
-            /** @description Who has asked. */
+            /** @description The caller. */
             actor: string;
-            /** @description Whose thread it is. */
+            /** @description Owner of the thread. */
             userId: string;
-            /** @enum {string} */
+            /**
+             * @description What the request did.
+             * @enum {string}
+             */
             action: "start" | "append" | "answer" | "cancel" | "update" | "delete" | "create_key" | "revoke_key";
-            /** @description Empty when it was about no thread. */
+            /** @description Empty if the request was not about a thread. */
             threadId: string;
-            /** @description Null when it was about a thread. */
+            /** @description Null if the request was not about a run. */
             runId: string | null;
-            /** @description The id of the credential, never the secret. */
+            /** @description Id of the credential, never its secret. */
             credential: string | null;
+            /** @description Address of the client. */
             address: string | null;
+            /** @description Id of the request in the server's log. */
             requestId: string | null;
-            /** @description What else it was about: the id of a key. */
+            /** @description Any other subject, such as the id of a key. */
             subject: string | null;
         };
-        /** @description A limit on what model calls may use; calls that are under way may exceed it. */
+        /** @description A limit on what model calls may use. Calls in progress may exceed it. */
         Budget: {
             name: string;
             /**
@@ -1978,88 +2015,123 @@ export interface components {
              * @enum {string}
              */
             scope: "project" | "user" | "agent" | "run";
-            /** @description The project, user or agent that has it; null if each run has it. */
+            /** @description The project, user or agent that has it. Null if each run has one. */
             of: string | null;
-            /** @description Null for a run's budget. */
+            /** @description The period. Null for a run's budget. */
             per: ("day" | "month") | null;
             /** @description `tokens` or a currency. */
             unit: string;
-            /** @description With an operator's raise. */
+            /** @description The limit, including raises by operators. */
             limit: number;
             /** @description Null for a run's budget. */
             used: number | null;
             /**
              * Format: date-time
-             * @description When the next period begins; null for a run's budget.
+             * @description Start of the next period. Null for a run's budget.
              */
             resetsAt: string | null;
             /**
-             * @description What happens to runs when it is used up.
+             * @description What happens to runs when the budget is used up.
              * @enum {string}
              */
             over: "stop" | "ask";
         };
-        /** @description A run that is cancelled. */
+        /** @description A cancelled run. */
         Cancelled: {
+            /** @description The run. */
             id: string;
-            /** @enum {string} */
+            /**
+             * @description The run's status.
+             * @enum {string}
+             */
             status: "QUEUED" | "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED";
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description End time.
+             */
             finishedAt: string | null;
         };
         /** @description What an agent can do. */
         Capabilities: {
+            /** @description The agent. */
             identity: {
+                /** @description The name. */
                 name: string;
+                /** @description The kind of agent. */
                 type: string;
+                /** @description What the agent does. */
                 description?: string;
             };
+            /** @description How clients can talk to the agent. */
             transport: {
+                /** @description Events are streamed. */
                 streaming: boolean;
+                /** @description WebSocket is supported. */
                 websocket: boolean;
+                /** @description AG-UI's binary protocol is supported. */
                 httpBinary: boolean;
+                /** @description Push notifications are supported. */
                 pushNotifications: boolean;
-                /** @description The events' ids are cursors of the thread's log. */
+                /** @description Streams can be resumed: event ids are cursors of the thread's log. */
                 resumable: boolean;
             };
+            /** @description The agent's tools. */
             tools: {
+                /** @description The tools. */
                 items: {
+                    /** @description The name. */
                     name: string;
+                    /** @description What the tool does. */
                     description: string;
-                    /** @description A JSON Schema. */
+                    /** @description JSON Schema of the arguments. */
                     parameters?: unknown;
                 }[];
             };
+            /** @description How state is sent and kept. */
             state: {
+                /** @description State is sent as snapshots. */
                 snapshots: boolean;
+                /** @description State is sent as deltas. */
                 deltas: boolean;
+                /** @description State is kept between runs. */
                 persistentState: boolean;
             };
+            /** @description The agent's sub-agents. */
             multiAgent?: {
+                /** @description The agent has sub-agents. */
                 supported: boolean;
+                /** @description The sub-agents. */
                 subagents: {
+                    /** @description The name. */
                     name: string;
+                    /** @description What the sub-agent does. */
                     description?: string;
                 }[];
             };
+            /** @description Execution limits. */
             execution?: {
                 /** @description Milliseconds. */
                 maxExecutionTime: number;
             };
+            /** @description How people take part. */
             humanInTheLoop: {
+                /** @description People can take part. */
                 supported: boolean;
-                /** @description A tool asks before it is called. */
+                /** @description Tool calls can need approval. */
                 approvals: boolean;
+                /** @description Runs can wait for answers. */
                 interrupts: boolean;
                 /** @description An approval may change the call's arguments. */
                 approveWithEdits: boolean;
             };
         };
-        /** @description A tool that the client itself carries out. */
+        /** @description A tool that the client executes. */
         ClientTool: {
+            /** @description The tool's name. */
             name: string;
+            /** @description What the tool does, for the model. */
             description: string;
-            /** @description A JSON Schema of its arguments. */
+            /** @description JSON Schema of the arguments. */
             parameters?: unknown;
             metadata?: Record<string, never>;
         };
@@ -2074,43 +2146,59 @@ export interface components {
         };
         /** @description Where the bytes of a part are. */
         ContentSource: {
-            /** @enum {string} */
+            /**
+             * @description The form of `value`.
+             * @enum {string}
+             */
             type: "data" | "url" | "file";
-            /** @description Base64, a URL, or the provider's handle. */
+            /** @description Base64 data, a URL, or a provider's file handle. */
             value: string;
             mimeType?: string;
             provider?: string;
         };
         /** @description A named piece of information for a run. */
         Context: {
+            /** @description What the value is. */
             description: string;
+            /** @description The information. */
             value: string;
         };
-        /** @description What is asked. */
+        /** @description A call of one CopilotKit route. */
         CopilotKitCall: {
-            /** @enum {string} */
+            /**
+             * @description The route.
+             * @enum {string}
+             */
             method: "info" | "agent/run" | "agent/connect" | "agent/stop" | "resource/request";
             params?: {
+                /** @description The agent. */
                 agentId?: string;
+                /** @description The thread. */
                 threadId?: string;
-                /** @description Of a resource: `/threads` or `/threads/{thread_id}`, also with `/{part}`. */
+                /** @description Path of a resource: `/threads` or `/threads/{thread_id}`, optionally with `/{part}`. */
                 path?: string;
-                /** @enum {string} */
+                /**
+                 * @description HTTP method for a resource.
+                 * @enum {string}
+                 */
                 httpMethod?: "GET" | "PATCH" | "POST" | "DELETE";
             };
-            /** @description The body of the route that method names. */
+            /** @description Body of the route named by `method`. */
             body?: Record<string, never>;
         };
         /** @description What the runtime offers. */
         CopilotKitInfo: {
-            /** @description That of the runtime whose protocol this is. */
+            /** @description Version of CopilotKit's runtime that the protocol belongs to. */
             version: string;
             /** @constant */
             mode: "sse";
             agents: {
                 [key: string]: {
+                    /** @description The name. */
                     name: string;
+                    /** @description What it does. */
                     description: string;
+                    /** @description The kind of agent. */
                     className: string;
                     capabilities: components["schemas"]["Capabilities"];
                 };
@@ -2121,121 +2209,157 @@ export interface components {
             suggestions: boolean;
             telemetryDisabled: boolean;
             threadEndpoints: {
+                /** @description Threads can be listed. */
                 list: boolean;
+                /** @description Threads can be inspected. */
                 inspect: boolean;
+                /** @description Threads can be changed. */
                 mutations: boolean;
+                /** @description Changes of metadata are sent live. */
                 realtimeMetadata: boolean;
             };
             singleRoute: {
                 resourceOperations: boolean;
                 threadEndpoints: {
+                    /** @description Threads can be listed. */
                     list: boolean;
+                    /** @description Threads can be inspected. */
                     inspect: boolean;
+                    /** @description Threads can be changed. */
                     mutations: boolean;
+                    /** @description Changes of metadata are sent live. */
                     realtimeMetadata: boolean;
                 };
             };
         };
-        /** @description A thread, as it is listed. */
+        /** @description A thread in a list. */
         CopilotKitListedThread: {
+            /** @description The thread's name. */
             id: string;
+            /** @description The thread's title. Null without a title. */
             name: string | null;
+            /** @description The agent of the latest run. */
             agentId: string;
+            /** @description The project. */
             organizationId: string;
+            /** @description The thread's owner. */
             createdById: string;
+            /** @description Whether the thread is archived. */
             archived: boolean;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Creation time.
+             */
             createdAt: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Time of the latest activity.
+             */
             updatedAt: string;
         };
-        /** @description Whether there was anything to stop. */
+        /** @description Whether a run was stopped. */
         CopilotKitStopped: {
+            /** @description Whether a run was stopped. */
             stopped: boolean;
             /** @description Why nothing was stopped. */
             message?: string;
-            /** @description What the client sees. */
+            /** @description The event that clients of the run receive. */
             interrupt?: {
                 /** @constant */
                 type: "RUN_ERROR";
+                /** @description The error, for people. */
                 message: string;
+                /** @description The error code. */
                 code: string;
             };
         };
         /** @description A part of a thread. */
         CopilotKitThread: {
+            /** @description The messages. */
             messages?: {
+                /** @description The message id. */
                 id: string;
-                /** @enum {string} */
+                /**
+                 * @description The author's role.
+                 * @enum {string}
+                 */
                 role: "user" | "assistant" | "system" | "developer" | "tool" | "reasoning" | "activity";
                 /** @description Any JSON value. */
                 content?: unknown;
+                /** @description Assistant messages only. */
                 toolCalls?: {
+                    /** @description The call's id. */
                     id: string;
+                    /** @description The tool. */
                     name: string;
-                    /** @description JSON. */
+                    /** @description The arguments, as a JSON text. */
                     args: string;
                 }[];
+                /** @description Tool messages only. */
                 toolCallId?: string;
             }[];
-            /** @description The latest of the log. */
+            /** @description The latest events of the log. */
             events?: components["schemas"]["LegacyEvent"][];
             /** @description The thread's state. */
             state?: Record<string, never>;
         };
         /** @description A page of threads. */
         CopilotKitThreads: {
+            /** @description The threads. */
             threads: components["schemas"]["CopilotKitListedThread"][];
-            /** @description The `cursor` of the next page, null on the last. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
         };
-        /** @description Of what one request may hold or ask for, the same on every server. */
+        /** @description Maximum counts per request. They are the same on every server. */
         CountLimits: {
-            /** @description Items of a list. */
+            /** @description Items of a page. */
             page: number;
-            /** @description Messages of MCP. */
+            /** @description Messages of an MCP batch. */
             batch: number;
         };
-        /** @description A workflow as a run has it. */
+        /** @description The workflow of a run. */
         Definition: {
+            /** @description The workflow's name. */
             name: string;
             description: string;
+            /** @description The nodes. */
             nodes: components["schemas"]["WorkflowNode"][];
         };
         /** @description A page of a run's log. */
         EventPage: {
             data: {
-                /** @description Its position in the thread's log. */
+                /** @description Position in the thread's log. */
                 event_id: number;
-                /** @description In the `projection` that was asked for. */
+                /** @description The event in the requested `projection`. */
                 event: components["schemas"]["PublicEvent"] | components["schemas"]["SeedEvent"];
             }[];
             page_info: components["schemas"]["PageInfo"];
         };
-        /** @description Those of attachments, in bytes. */
+        /** @description Limits on attachments. Sizes are in bytes. */
         FileLimits: {
-            /** @description Of one. */
+            /** @description Size of one attachment. */
             size: number;
-            /** @description Of a user. */
+            /** @description Number of attachments per user. */
             files: number;
-            /** @description Of all of a user's. */
+            /** @description Total size of a user's attachments. */
             bytes: number;
-            /** @description Media types that are taken, or patterns as `image/*`. */
+            /** @description Accepted media types, or patterns such as `image/*`. */
             types: string[];
-            /** @description Seconds that a signed URL is good. */
+            /** @description Validity of a signed URL, in seconds. */
             url: number;
-            /** @description By the caller, those on their way with the most that may come. */
+            /** @description The caller's usage. Uploads in progress count with their maximum size. */
             used: components["schemas"]["FilesUsed"];
-            /** @description Of a user at a time; null for no limit. */
+            /** @description Concurrent uploads per user. Null for no limit. */
             uploads: number | null;
         };
-        /** @description A user's attachments. */
+        /** @description Attachments of a user. */
         FilesUsed: {
+            /** @description Number of attachments. */
             files: number;
-            /** @description Of all of them. */
+            /** @description Total size, in bytes. */
             bytes: number;
         };
-        /** @description The provider and model of the last call, and the run's tokens. */
+        /** @description Provider and model of the last call, and the run's tokens. */
         FinishMetadata: {
             provider: string;
             model: string;
@@ -2246,158 +2370,189 @@ export interface components {
             finishReason: string;
             providerRequestId?: string;
         };
-        /** @description How something is that it depends on, as it was last seen. Nobody is asked for it now. */
+        /** @description Last known health of what an agent or tool depends on. The request itself checks nothing. */
         Health: {
+            /** @description Whether it is healthy. */
             ok: boolean;
             /**
              * Format: date-time
-             * @description When it became so, as far as it was seen.
+             * @description Start of the current state, as far as observed.
              */
             since: string | null;
-            /** @description What is wrong, for those who look after the server. */
+            /** @description What is wrong, for operators. */
             detail: string | null;
         };
         /** @description A day of a thread's messages. */
         History: {
             /** @constant */
             type: "STATE_SNAPSHOT";
-            /** @description Absent when there is no thread yet. */
+            /** @description Absent if the thread does not exist yet. */
             threadId?: string;
             snapshot: components["schemas"]["HistoryPart"];
         };
-        /** @description A message, as histories show it. */
+        /** @description A message in a thread's history. */
         HistoryMessage: {
+            /** @description The message id. */
             id: string;
-            /** @description Rises over the whole thread. */
+            /** @description Position of the message. Increases over the whole thread. */
             seq: number;
-            /** @enum {string} */
+            /**
+             * @description The author's role.
+             * @enum {string}
+             */
             role: "user" | "assistant" | "system" | "tool";
-            /** @description Its text; the parts of a message that is more than text are in the metadata. */
+            /** @description The text. Messages that are more than text have their parts in `metadata`. */
             content: string;
-            /** @description `toolCalls`, `toolCallId`, `parts`, `attachments`, and what agents added. */
+            /** @description `toolCalls`, `toolCallId`, `parts`, `attachments`, and members added by agents. */
             metadata?: Record<string, never>;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Time of the message.
+             */
             timestamp: string;
         };
-        /** @description A day of a thread. */
+        /** @description The messages of one day. */
         HistoryPart: {
             /** @constant */
             scope: "history_day";
+            /** @description The thread. */
             threadId: string | null;
             /**
              * Format: date
-             * @description UTC; null when there are no messages.
+             * @description The day in UTC. Null if there are no messages.
              */
             day: string | null;
-            /** @description An older day has messages. */
+            /** @description Whether an earlier day has messages. */
             hasMore: boolean;
+            /** @description The day's messages, in order. */
             messages: components["schemas"]["HistoryMessage"][];
         };
-        /** @description A message as a client sends it. */
+        /** @description A message sent by a client. */
         InputMessage: {
             /**
-             * @description In a thread's first run any, later user, or tool for a pending call.
+             * @description Any role in a thread's first run. Later: `user`, or `tool` for a pending call.
              * @enum {string}
              */
             role: "user" | "assistant" | "system" | "developer" | "tool" | "reasoning" | "activity";
-            /** @description Unique in its thread. Absent: a new one. */
+            /** @description Unique in the thread. Default: a new id. */
             id?: string;
-            /** @description Text; of a user or tool message also parts; of an activity an object. */
+            /** @description Text. User and tool messages may have parts, activity messages an object. */
             content?: string | unknown[] | Record<string, never>;
+            /** @description Name of the author. */
             name?: string;
-            /** @description Of an assistant message. */
+            /** @description Assistant messages only. */
             toolCalls?: components["schemas"]["ToolCall"][];
-            /** @description Of a tool message. */
+            /** @description Tool messages only. */
             toolCallId?: string;
-            /** @description Of a tool message. */
+            /** @description Tool messages only: why the tool failed. */
             error?: string;
-            /** @description Of an activity message. */
+            /** @description Activity messages only. */
             activityType?: string;
+            /** @description An opaque value of the provider. */
             encryptedValue?: string;
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
             metadata?: Record<string, never>;
         };
-        /** @description A process that serves the database, or has. */
+        /** @description A server process that uses the database, or used it. */
         Instance: {
+            /** @description Identifies the process. */
             id: string;
-            /** @description Null of one that does not live. */
+            /** @description Null if the process has ended or has not reported its version. */
             version: string | null;
-            /** @description For operators and admins. */
+            /** @description Only shown to operators and admins. */
             address: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Start time.
+             */
             startedAt: string;
             /**
              * Format: date-time
-             * @description About when it was heard of last.
+             * @description Approximate time of the last heartbeat.
              */
             heartbeatAt: string;
+            /** @description Whether the process serves requests. */
             serving: boolean;
-            /** @description Null while it serves. */
+            /** @description How the process ended. Null while it serves. */
             ended: ("left" | "fenced" | "crashed") | null;
         };
-        /** @description Something a run needs from outside before it can go on. */
+        /** @description Something a run needs from outside before it can continue. */
         Interrupt: {
+            /** @description Use it as `interruptId` of the answer. */
             id: string;
-            /** @description `tool_call`, `input_required`, `confirmation`, or an agent's own. */
+            /** @description `tool_call`, `input_required`, `confirmation`, or a reason of the agent. */
             reason: string;
+            /** @description The question, for people. */
             message?: string;
+            /** @description The tool call it is about. */
             toolCallId?: string;
-            /** @description A JSON Schema of the payload of an answer. */
+            /** @description JSON Schema of the answer's payload. */
             responseSchema?: unknown;
             /**
              * Format: date-time
-             * @description When the server answers it with `cancelled`.
+             * @description Expiry time. The server then answers with `cancelled`.
              */
             expiresAt?: string;
+            /** @description Further facts, such as the kind of question. */
             metadata?: Record<string, never>;
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
-            /** @description In answers of REST: whether you may answer it. */
+            /** @description REST responses only: whether you may answer it. */
             answerable?: boolean;
         };
         /** @description A page of a list. */
         InterruptPage: {
             items: components["schemas"]["OpenInterrupt"][];
-            /** @description The `cursor` of the next page, null on the last. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description Number of items in the whole list. Always present for a run's steps, messages and model calls. Other lists are counted with `count=true`, else it is null. It is also null for more than 10 000 items, and if counting would read more than a page does. */
             total: number | null;
         };
-        /** @description A patch as in RFC 6902. */
+        /** @description A JSON Patch (RFC 6902). */
         JSONPatch: {
-            /** @enum {string} */
+            /**
+             * @description The operation.
+             * @enum {string}
+             */
             op: "add" | "remove" | "replace" | "move" | "copy" | "test";
+            /** @description JSON pointer to the target. */
             path: string;
+            /** @description JSON pointer to the source, for `move` and `copy`. */
             from?: string;
-            /** @description Any JSON value. */
+            /** @description The value, for `add`, `replace` and `test`. */
             value?: unknown;
         }[];
         /** @description An API key, without its secret. */
         Key: {
             id: string;
-            /** @description What people call it. */
+            /** @description A label. */
             name: string | null;
             user: string;
-            /** @enum {string} */
+            /**
+             * @description What the user may do.
+             * @enum {string}
+             */
             role: "user" | "viewer" | "operator" | "admin";
             /** Format: date-time */
             createdAt: string;
             /**
              * Format: date-time
-             * @description Null for never.
+             * @description Expiry time. Null if the key does not expire.
              */
             expiresAt: string | null;
             /**
              * Format: date-time
-             * @description Null while it is not.
+             * @description Revocation time. Null if the key is not revoked.
              */
             revokedAt: string | null;
         };
         /** @description A page of a list. */
         KeyPage: {
             items: components["schemas"]["Key"][];
-            /** @description The `cursor` of the next page, null on the last. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description Number of items in the whole list. Always present for a run's steps, messages and model calls. Other lists are counted with `count=true`, else it is null. It is also null for more than 10 000 items, and if counting would read more than a page does. */
             total: number | null;
         };
         /** @description Changes an activity message. */
@@ -2407,15 +2562,16 @@ export interface components {
              * @enum {string}
              */
             type: "ACTIVITY_DELTA";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
+            /** @description The kind of activity. */
             activityType: string;
             patch: components["schemas"]["JSONPatch"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Creates or replaces an activity message. */
@@ -2425,41 +2581,44 @@ export interface components {
              * @enum {string}
              */
             type: "ACTIVITY_SNAPSHOT";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
+            /** @description The kind of activity. */
             activityType: string;
+            /** @description The activity. */
             content: Record<string, never>;
-            /** @description Absent means true. */
+            /** @description Replace an existing activity. Default: true. */
             replace?: boolean;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `guard` `{name, on, verdict, reason}` of the verdicts `allow`, `refuse`, `rewrite` and `ask`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
+        /** @description An event of an application, or one of Baton's own. `node-progress` has `{nodeId, progress, message}`. `model-call` has `{callId, status, finishReason, usage, error}`, with the status `started`, `finished`, `failed` or `interrupted`. `guard` has `{name, on, verdict, reason}`, with the verdict `allow`, `refuse`, `rewrite` or `ask`. `messages-retracted` has `{messageIds}`. `log-reset` has `{from, to}` and stands where events were removed. */
         LegacyCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "CUSTOM";
+            /** @description The kind of event. */
             name: string;
             /** @description Any JSON value. */
             value: unknown;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of AG-UI 0.0, for clients that send no `protocolVersion`: sub-agents are steps, a cancelled run ends in RUN_ERROR with the code CANCELLED. */
+        /** @description An event of AG-UI 0.0, for clients that send no `protocolVersion`. Sub-agents are steps. A cancelled run ends in RUN_ERROR with the code CANCELLED. */
         LegacyEvent: components["schemas"]["LegacyRunStarted"] | components["schemas"]["LegacyRunFinished"] | components["schemas"]["LegacyRunError"] | components["schemas"]["LegacyStepStarted"] | components["schemas"]["LegacyStepFinished"] | components["schemas"]["LegacyTextMessageStart"] | components["schemas"]["LegacyTextMessageContent"] | components["schemas"]["LegacyTextMessageEnd"] | components["schemas"]["LegacyToolCallStart"] | components["schemas"]["LegacyToolCallArgs"] | components["schemas"]["LegacyToolCallEnd"] | components["schemas"]["LegacyToolCallResult"] | components["schemas"]["LegacyStateSnapshot"] | components["schemas"]["LegacyStateDelta"] | components["schemas"]["LegacyMessagesSnapshot"] | components["schemas"]["LegacyActivitySnapshot"] | components["schemas"]["LegacyActivityDelta"] | components["schemas"]["LegacyReasoningStart"] | components["schemas"]["LegacyReasoningMessageStart"] | components["schemas"]["LegacyReasoningMessageContent"] | components["schemas"]["LegacyReasoningMessageEnd"] | components["schemas"]["LegacyReasoningEnd"] | components["schemas"]["LegacyReasoningEncryptedValue"] | components["schemas"]["LegacyCustom"] | components["schemas"]["LegacyRaw"];
-        /** @description A frame of an event stream: `id: …`, `event: …` and `data: …`, on a line each. Frames that only say that the stream is alive, or where it begins, have no data. */
+        /** @description A frame of an event stream, with `id: …`, `event: …` and `data: …` on separate lines. Frames that only keep the stream alive or mark its start have no data. */
         LegacyFrame: {
-            /** @description The event's position in the thread's log: 1, 2, 3, … without gaps. Send the last one as `Last-Event-ID` to go on behind it. Absent on frames that are not of the log. */
+            /** @description Position in the thread's log: 1, 2, 3, … without gaps. Send the last one as `Last-Event-ID` to continue after it. Absent on frames that are not part of the log. */
             id?: number;
             /** @description The event's type. */
             event: string;
@@ -2472,12 +2631,13 @@ export interface components {
              * @enum {string}
              */
             type: "MESSAGES_SNAPSHOT";
+            /** @description The new messages. */
             messages: components["schemas"]["ThreadMessage"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description A provider's event, passed through. */
@@ -2489,12 +2649,13 @@ export interface components {
             type: "RAW";
             /** @description Any JSON value. */
             event: unknown;
+            /** @description The source of the event. */
             source?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Attaches an opaque value of a provider. */
@@ -2504,16 +2665,20 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_ENCRYPTED_VALUE";
-            /** @enum {string} */
+            /**
+             * @description What the value belongs to.
+             * @enum {string}
+             */
             subtype: "message" | "tool-call";
             /** @description The message or tool call. */
             entityId: string;
+            /** @description The value. */
             encryptedValue: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes a span of reasoning. */
@@ -2523,13 +2688,13 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_END";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Adds to an open reasoning message. */
@@ -2539,15 +2704,15 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_MESSAGE_CONTENT";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description What is added, never empty. */
+            /** @description The added text. Never empty. */
             delta: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes a reasoning message. */
@@ -2557,13 +2722,13 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_MESSAGE_END";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Opens a reasoning message. */
@@ -2573,15 +2738,15 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_MESSAGE_START";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
             /** @constant */
             role: "reasoning";
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Opens a span of reasoning. */
@@ -2591,13 +2756,13 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_START";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Ends a span of a run that failed. */
@@ -2607,62 +2772,62 @@ export interface components {
              * @enum {string}
              */
             type: "RUN_ERROR";
-            /** @description What went wrong. */
+            /** @description What failed, for people. */
             message: string;
-            /** @description What went wrong, for programs. */
+            /** @description The error code, for programs. */
             code?: string;
             /** @description Tokens by provider and model. */
             usage?: components["schemas"]["TokenUsage"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description Ends a span of a run that did not fail. Nothing of the run follows but a RUN_STARTED. */
+        /** @description Ends a span of a run that did not fail. Only a new RUN_STARTED can follow for the run. */
         LegacyRunFinished: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "RUN_FINISHED";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description What the run returned. */
             result?: unknown;
-            /** @description Why the span ended; absent means success. */
+            /** @description Why the span ended. Default: success. */
             outcome?: components["schemas"]["Outcome"];
             /** @description Tokens by provider and model. */
             usage?: components["schemas"]["TokenUsage"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
             metadata?: components["schemas"]["FinishMetadata"];
         };
-        /** @description Opens a span of a run: its start, a restart, or its continuation after an answer. */
+        /** @description Opens a span of a run: the start, a restart, or the continuation after an answer. */
         LegacyRunStarted: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "RUN_STARTED";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
-            /** @description The run's first name, when `runId` is a later one. */
+            /** @description The run's first name, if `runId` is a later one. */
             parentRunId?: string;
-            /** @description What is new to the thread. */
+            /** @description What the run adds to the thread. */
             input?: components["schemas"]["RunStartedInput"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. `agentId` is the agent. */
+            /** @description Data added by the agent or the provider. `agentId` is the agent. */
             metadata?: Record<string, never>;
         };
         /** @description Changes the thread's state. */
@@ -2673,11 +2838,11 @@ export interface components {
              */
             type: "STATE_DELTA";
             delta: components["schemas"]["JSONPatch"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Replaces the thread's state. */
@@ -2687,13 +2852,13 @@ export interface components {
              * @enum {string}
              */
             type: "STATE_SNAPSHOT";
-            /** @description The state. */
+            /** @description The new state. */
             snapshot: unknown;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes a step. */
@@ -2703,13 +2868,13 @@ export interface components {
              * @enum {string}
              */
             type: "STEP_FINISHED";
-            /** @description The name it was opened with. */
+            /** @description The name from STEP_STARTED. */
             stepName: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Opens a step. Its name is unique among the run's open steps. */
@@ -2721,11 +2886,11 @@ export interface components {
             type: "STEP_STARTED";
             /** @description The node, or `name:<id>` for a sub-agent. */
             stepName: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Adds to an open text message. */
@@ -2735,15 +2900,15 @@ export interface components {
              * @enum {string}
              */
             type: "TEXT_MESSAGE_CONTENT";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description What is added, never empty. */
+            /** @description The added text. Never empty. */
             delta: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes a text message. */
@@ -2753,32 +2918,36 @@ export interface components {
              * @enum {string}
              */
             type: "TEXT_MESSAGE_END";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. `workerAgentOutput` is what the worker returned beside its answer. */
+            /** @description Data added by the agent or the provider. `workerAgentOutput` is what the worker returned besides its answer. */
             metadata?: Record<string, never>;
         };
-        /** @description Opens a text message. One at a time is open in a run. */
+        /** @description Opens a text message. A run has at most one open text message. */
         LegacyTextMessageStart: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "TEXT_MESSAGE_START";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @enum {string} */
+            /**
+             * @description The author's role.
+             * @enum {string}
+             */
             role: "user" | "assistant" | "system" | "developer";
+            /** @description Name of the author. */
             name?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. `agent` is the agent, `stage` the stage of its work. */
+            /** @description Data added by the agent or the provider. `agent` is the agent, `stage` the stage of its work. */
             metadata?: Record<string, never>;
         };
         /** @description Adds to a tool call's arguments. */
@@ -2788,34 +2957,34 @@ export interface components {
              * @enum {string}
              */
             type: "TOOL_CALL_ARGS";
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
-            /** @description What is added, never empty. */
+            /** @description The added text. Never empty. */
             delta: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description Says that a tool call's arguments are complete. */
+        /** @description Marks a tool call's arguments as complete. */
         LegacyToolCallEnd: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "TOOL_CALL_END";
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description Says what a tool returned. */
+        /** @description The result of a tool call. */
         LegacyToolCallResult: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -2824,17 +2993,17 @@ export interface components {
             type: "TOOL_CALL_RESULT";
             /** @description The tool message. */
             messageId: string;
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
             /** @constant */
             role: "tool";
-            /** @description The result, as a model reads it. */
+            /** @description The result, as the model reads it. */
             content: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. `toolAgentOutput` is what the tool returned beside its summary. */
+            /** @description Data added by the agent or the provider. `toolAgentOutput` is what the tool returned besides its summary. */
             metadata?: Record<string, never>;
         };
         /** @description Opens a tool call. */
@@ -2844,29 +3013,31 @@ export interface components {
              * @enum {string}
              */
             type: "TOOL_CALL_START";
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
             /** @description The tool. */
             toolCallName: string;
-            /** @description The assistant message it belongs to. */
+            /** @description The assistant message with the call. */
             parentMessageId?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. `agent` is the agent. */
+            /** @description Data added by the agent or the provider. `agent` is the agent. */
             metadata?: Record<string, never>;
         };
-        /** @description What a caller may have and ask for. */
+        /** @description Limits of the caller, the project and the server. */
         Limits: {
+            /** @description Quotas of the user. */
             user: components["schemas"]["Share"];
+            /** @description Quotas of the project: all its users together. */
             project: components["schemas"]["Share"];
             server: components["schemas"]["ServerLimits"];
             sizes: components["schemas"]["SizeLimits"];
             timeouts: components["schemas"]["TimeLimits"];
             run: components["schemas"]["RunLimits"];
             counts: components["schemas"]["CountLimits"];
-            /** @description Null when none are taken. */
+            /** @description Null if the server accepts no attachments. */
             attachments: components["schemas"]["FileLimits"] | null;
         };
         /** @description A JSON-RPC 2.0 request, or a notification when it has no id. */
@@ -2874,6 +3045,7 @@ export interface components {
             /** @constant */
             jsonrpc: "2.0";
             id?: string | number;
+            /** @description The method. */
             method: string;
             params?: Record<string, never>;
         };
@@ -2885,107 +3057,128 @@ export interface components {
             result?: Record<string, never>;
             error?: {
                 code: number;
+                /** @description The error, for people. */
                 message: string;
                 /** @description Any JSON value. */
                 data?: unknown;
             };
         };
-        /** @description An API key that was just made. */
+        /** @description A new API key with its secret. */
         MadeKey: {
             id: string;
-            /** @description What people call it. */
+            /** @description A label. */
             name: string | null;
             user: string;
-            /** @enum {string} */
+            /**
+             * @description What the user may do.
+             * @enum {string}
+             */
             role: "user" | "viewer" | "operator" | "admin";
             /** Format: date-time */
             createdAt: string;
             /**
              * Format: date-time
-             * @description Null for never.
+             * @description Expiry time. Null if the key does not expire.
              */
             expiresAt: string | null;
             /**
              * Format: date-time
-             * @description Null while it is not.
+             * @description Revocation time. Null if the key is not revoked.
              */
             revokedAt: string | null;
-            /** @description What its bearer sends. It is shown this once. */
+            /** @description The secret to send as `Authorization: Bearer`. Returned only in this response. */
             key: string;
         };
-        /** @description Who the server takes a caller for. */
+        /** @description The authenticated caller. */
         Me: {
+            /** @description The user's name. */
             user: string;
-            /** @description The project that the request means. */
+            /** @description The project of the request. */
             projectId: string;
-            /** @description All of the user's. The first is meant where a request names none. */
+            /** @description All projects of the user. The first is used by requests that name none. */
             projects: string[];
             /**
-             * @description What the user may do in each of them.
+             * @description What the user may do in each project.
              * @enum {string}
              */
             role: "user" | "viewer" | "operator" | "admin";
             /**
-             * @description How the user is known; `none` where there are no accounts.
+             * @description How the caller was authenticated. `none` if the server has no accounts.
              * @enum {string}
              */
             authentication: "none" | "api-key" | "jwt" | "custom";
             /**
              * Format: date-time
-             * @description When the credential ends; null for never.
+             * @description Expiry of the credential. Null if it does not expire.
              */
             expiresAt: string | null;
-            /** @description The server's. */
+            /** @description The server's version. */
             version: string;
-            /** @description Of costs; null on a server without prices. */
+            /** @description Currency of costs. Null on a server without prices. */
             currency: string | null;
         };
         /** @description A message of a run. */
         Message: {
+            /** @description The message id. */
             id: string;
+            /** @description The run. */
             runId: string;
-            /** @enum {string} */
+            /**
+             * @description The author's role.
+             * @enum {string}
+             */
             role: "user" | "assistant" | "system" | "developer" | "tool" | "reasoning" | "activity";
-            /** @description Its text; media parts are left out. */
+            /** @description The text. Media parts are left out. */
             content: string;
+            /** @description The `contextItemIds` of the request. */
             contextItemIds: string[];
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Creation time.
+             */
             createdAt: string;
         };
         /** @description A page of a list. */
         MessagePage: {
             items: components["schemas"]["Message"][];
-            /** @description The `cursor` of the next page, null on the last. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description Number of items in the whole list. Always present for a run's steps, messages and model calls. Other lists are counted with `count=true`, else it is null. It is also null for more than 10 000 items, and if counting would read more than a page does. */
             total: number | null;
         };
-        /** @description The answer of a model, as it gave it. */
+        /** @description The model's answer, as received. */
         ModelAnswer: {
+            /** @description The text. */
             text: string;
+            /** @description The reasoning, as text. */
             reasoning: string;
+            /** @description The tool calls. */
             toolCalls: components["schemas"]["ToolCall"][];
+            /** @description Why the model stopped. */
             finishReason: string | null;
         };
-        /** @description A call of a model in a run. */
+        /** @description A model call of a run. */
         ModelCall: {
             /** @description The `callId` of the run's `model-call` events. */
             id: string;
-            /** @description The number of the step. */
+            /** @description Number of the step. */
             step: number;
             provider: string | null;
             model: string | null;
-            /** @enum {string} */
+            /**
+             * @description The call's status.
+             * @enum {string}
+             */
             status: "started" | "finished" | "failed" | "interrupted";
             finishReason: string | null;
-            /** @description Null while the call is under way, and where the provider has not told. */
+            /** @description Null until the call ends, and if the provider reported no usage. */
             usage: components["schemas"]["TokenUsage"] | null;
-            /** @description Of its tokens, by the prices of the agents that are offered now; null when its model has none. */
+            /** @description Cost of its tokens at the current prices of the agents. Null if its model has no price. */
             cost: number | null;
             error: components["schemas"]["OutputError"] | null;
-            /** @description From its beginning to the first piece of the answer. */
+            /** @description Milliseconds from the start of the call to the first token. */
             firstTokenMs: number | null;
-            /** @description Null until it is over. */
+            /** @description Duration in milliseconds. Null until the call ends. */
             durationMs: number | null;
             /** Format: date-time */
             startedAt: string;
@@ -2993,16 +3186,16 @@ export interface components {
         /** @description A page of a list. */
         ModelCallPage: {
             items: components["schemas"]["ModelCall"][];
-            /** @description The `cursor` of the next page, null on the last. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description Number of items in the whole list. Always present for a run's steps, messages and model calls. Other lists are counted with `count=true`, else it is null. It is also null for more than 10 000 items, and if counting would read more than a page does. */
             total: number | null;
         };
-        /** @description An event of some run of the project, in the `seed` form with `run_id`, `thread_id`, `text` and `duration_ms` beside it; or of the agents' states. */
+        /** @description An event of any run of the project, in the `seed` form plus `run_id`, `thread_id`, `text` and `duration_ms`; or an event of the agents' states. */
         MonitorEvent: components["schemas"]["MonitorRunStarted"] | components["schemas"]["MonitorRunFinished"] | components["schemas"]["MonitorRunError"] | components["schemas"]["MonitorTextMessageStart"] | components["schemas"]["MonitorTextMessageContent"] | components["schemas"]["MonitorTextMessageEnd"] | components["schemas"]["MonitorToolCallStart"] | components["schemas"]["MonitorToolCallArgs"] | components["schemas"]["MonitorToolCallEnd"] | components["schemas"]["MonitorToolCallResult"] | components["schemas"]["MonitorStateSnapshot"] | components["schemas"]["MonitorStateDelta"];
-        /** @description A frame of an event stream: `id: …`, `event: …` and `data: …`, on a line each. Frames that only say that the stream is alive, or where it begins, have no data. */
+        /** @description A frame of an event stream, with `id: …`, `event: …` and `data: …` on separate lines. Frames that only keep the stream alive or mark its start have no data. */
         MonitorFrame: {
-            /** @description `<epoch>-<offset>`: send it as `Last-Event-ID` to go on behind it, as long as it is among the last 4 096. */
+            /** @description `<epoch>-<offset>`. Send it as `Last-Event-ID` to continue after it. Only the last 4 096 frames can be resumed. */
             id?: string;
             /** @description The event's type. */
             event: string;
@@ -3010,85 +3203,92 @@ export interface components {
         };
         /** @description A frame of a monitor stream. */
         MonitorNotice: {
-            /** @description `<epoch>-<offset>`: send it as `Last-Event-ID` to go on behind it, as long as it is among the last 4 096. */
+            /** @description `<epoch>-<offset>`. Send it as `Last-Event-ID` to continue after it. Only the last 4 096 frames can be resumed. */
             id?: string;
             /** @constant */
             event: "token";
             data: {
                 /** @description The worker. */
                 agent: string;
+                /** @description The text. */
                 text: string;
                 /** @description The run. */
                 run_id: string;
-                /** @description Its thread. */
+                /** @description The run's thread. */
                 thread_id: string;
             };
         } | {
-            /** @description `<epoch>-<offset>`: send it as `Last-Event-ID` to go on behind it, as long as it is among the last 4 096. */
+            /** @description `<epoch>-<offset>`. Send it as `Last-Event-ID` to continue after it. Only the last 4 096 frames can be resumed. */
             id?: string;
             /** @constant */
             event: "tool_call_start";
             data: {
                 /** @description The worker. */
                 agent: string;
+                /** @description The tool. */
                 tool: string;
+                /** @description The arguments. */
                 args: Record<string, never>;
                 /** @description The run. */
                 run_id: string;
-                /** @description Its thread. */
+                /** @description The run's thread. */
                 thread_id: string;
             };
         } | {
-            /** @description `<epoch>-<offset>`: send it as `Last-Event-ID` to go on behind it, as long as it is among the last 4 096. */
+            /** @description `<epoch>-<offset>`. Send it as `Last-Event-ID` to continue after it. Only the last 4 096 frames can be resumed. */
             id?: string;
             /** @constant */
             event: "tool_call_end";
             data: {
                 /** @description The worker. */
                 agent: string;
+                /** @description The tool. */
                 tool: string;
+                /** @description The result. */
                 result: string;
                 /** @description The run. */
                 run_id: string;
-                /** @description Its thread. */
+                /** @description The run's thread. */
                 thread_id: string;
             };
         } | {
-            /** @description `<epoch>-<offset>`: send it as `Last-Event-ID` to go on behind it, as long as it is among the last 4 096. */
+            /** @description `<epoch>-<offset>`. Send it as `Last-Event-ID` to continue after it. Only the last 4 096 frames can be resumed. */
             id?: string;
             /** @constant */
             event: "agent_complete";
             data: {
                 /** @description The worker. */
                 agent: string;
+                /** @description Duration in milliseconds. */
                 duration_ms: number;
                 /** @description The run. */
                 run_id: string;
-                /** @description Its thread. */
+                /** @description The run's thread. */
                 thread_id: string;
             };
         } | {
-            /** @description `<epoch>-<offset>`: send it as `Last-Event-ID` to go on behind it, as long as it is among the last 4 096. */
+            /** @description `<epoch>-<offset>`. Send it as `Last-Event-ID` to continue after it. Only the last 4 096 frames can be resumed. */
             id?: string;
             /** @constant */
             event: "error";
             data: {
                 /** @description The worker. */
                 agent: string;
+                /** @description What failed. */
                 error: string;
                 /** @description The run. */
                 run_id: string;
-                /** @description Its thread. */
+                /** @description The run's thread. */
                 thread_id: string;
             };
         } | {
-            /** @description `<epoch>-<offset>`: send it as `Last-Event-ID` to go on behind it, as long as it is among the last 4 096. */
+            /** @description `<epoch>-<offset>`. Send it as `Last-Event-ID` to continue after it. Only the last 4 096 frames can be resumed. */
             id?: string;
             /** @constant */
             event: "keepalive";
             data: Record<string, never>;
         } | {
-            /** @description `<epoch>-<offset>`: send it as `Last-Event-ID` to go on behind it, as long as it is among the last 4 096. */
+            /** @description `<epoch>-<offset>`. Send it as `Last-Event-ID` to continue after it. Only the last 4 096 frames can be resumed. */
             id?: string;
             /** @constant */
             event: "reset";
@@ -3101,37 +3301,37 @@ export interface components {
              * @enum {string}
              */
             type: "RUN_ERROR";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description What went wrong. */
+            /** @description What failed, for people. */
             message: string;
-            /** @description What went wrong, for programs. */
+            /** @description The error code, for programs. */
             code?: string;
             /** @description Tokens by provider and model. */
             usage?: components["schemas"]["TokenUsage"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description How long the span took. */
+            /** @description Duration of the span in milliseconds. */
             duration_ms: number;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         } & {
             [key: string]: string;
         };
-        /** @description Ends a span of a run that did not fail. Nothing of the run follows but a RUN_STARTED. */
+        /** @description Ends a span of a run that did not fail. Only a new RUN_STARTED can follow for the run. */
         MonitorRunFinished: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "RUN_FINISHED";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
@@ -3139,46 +3339,46 @@ export interface components {
             agent?: string;
             /** @description What the run returned. */
             result?: unknown;
-            /** @description Why the span ended; absent means success. */
+            /** @description Why the span ended. Default: success. */
             outcome?: components["schemas"]["Outcome"];
             /** @description Tokens by provider and model. */
             usage?: components["schemas"]["TokenUsage"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description How long the span took. */
+            /** @description Duration of the span in milliseconds. */
             duration_ms: number;
             metadata?: components["schemas"]["FinishMetadata"];
         } & {
             [key: string]: string;
         };
-        /** @description Opens a span of a run: its start, a restart, or its continuation after an answer. */
+        /** @description Opens a span of a run: the start, a restart, or the continuation after an answer. */
         MonitorRunStarted: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "RUN_STARTED";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The version of AG-UI its client speaks. */
+            /** @description The client's AG-UI version. */
             protocolVersion?: string;
-            /** @description The run's first name, when `runId` is a later one. */
+            /** @description The run's first name, if `runId` is a later one. */
             parentRunId?: string;
             /** @description The agent or workflow. */
             agentId?: string;
-            /** @description What is new to the thread. */
+            /** @description What the run adds to the thread. */
             input?: components["schemas"]["RunStartedInput"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         } & {
             [key: string]: string;
@@ -3192,7 +3392,7 @@ export interface components {
             type: "STATE_DELTA";
             /** @description The agent. */
             agent: string;
-            /** @description A patch of the snapshot: `/agents/<index>/status`. */
+            /** @description A patch of the snapshot at `/agents/<index>/status`. */
             delta: components["schemas"]["JSONPatch"];
         };
         /** @description The states of all agents. */
@@ -3216,23 +3416,23 @@ export interface components {
              * @enum {string}
              */
             type: "TEXT_MESSAGE_CONTENT";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description What is added, never empty. */
+            /** @description The added text. Never empty. */
             delta: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description As `delta`. */
+            /** @description Same as `delta`. */
             text: string;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         } & {
             [key: string]: string;
@@ -3244,49 +3444,53 @@ export interface components {
              * @enum {string}
              */
             type: "TEXT_MESSAGE_END";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
             workerAgentOutput: components["schemas"]["WorkerAgentOutput"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         } & {
             [key: string]: string;
         };
-        /** @description Opens a text message. One at a time is open in a run. */
+        /** @description Opens a text message. A run has at most one open text message. */
         MonitorTextMessageStart: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "TEXT_MESSAGE_START";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @enum {string} */
+            /**
+             * @description The author's role.
+             * @enum {string}
+             */
             role: "user" | "assistant" | "system" | "developer";
+            /** @description Name of the author. */
             name?: string;
-            /** @description The stage of the work the text belongs to. */
+            /** @description The stage of work the text belongs to. */
             stage?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         } & {
             [key: string]: string;
@@ -3298,57 +3502,57 @@ export interface components {
              * @enum {string}
              */
             type: "TOOL_CALL_ARGS";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
-            /** @description What is added, never empty. */
+            /** @description The added text. Never empty. */
             delta: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         } & {
             [key: string]: string;
         };
-        /** @description Says that a tool call's arguments are complete. */
+        /** @description Marks a tool call's arguments as complete. */
         MonitorToolCallEnd: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "TOOL_CALL_END";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         } & {
             [key: string]: string;
         };
-        /** @description Says what a tool returned. */
+        /** @description The result of a tool call. */
         MonitorToolCallResult: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "TOOL_CALL_RESULT";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
@@ -3356,18 +3560,18 @@ export interface components {
             agent?: string;
             /** @description The tool message. */
             messageId: string;
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
             /** @constant */
             role: "tool";
-            /** @description The result, as a model reads it. */
+            /** @description The result, as the model reads it. */
             content: string;
             toolAgentOutput: components["schemas"]["ToolAgentOutput"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         } & {
             [key: string]: string;
@@ -3379,178 +3583,205 @@ export interface components {
              * @enum {string}
              */
             type: "TOOL_CALL_START";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
             /** @description The tool. */
             toolCallName: string;
-            /** @description The assistant message it belongs to. */
+            /** @description The assistant message with the call. */
             parentMessageId?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         } & {
             [key: string]: string;
         };
-        /** @description The state of a node of a run. */
+        /** @description The state of one node of a run. */
         NodeState: {
+            /** @description The run. */
             runId: string;
+            /** @description The node. */
             nodeId: string;
-            /** @enum {string} */
+            /**
+             * @description The node's status.
+             * @enum {string}
+             */
             status: "PENDING" | "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED" | "SKIPPED";
             progress: number;
+            /** @description Progress messages of the node. */
             messages: string[];
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Start time. Null until the node starts.
+             */
             startedAt: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description End time. Null until the node ends.
+             */
             completedAt: string | null;
-            /** @description Why it failed, as a sentence. Null without an error. */
+            /** @description Why the node failed, as a sentence. Null without an error. */
             error: string | null;
-            /** @description The error's code, for programs. Null without an error. */
+            /** @description The error code. Null without an error. */
             errorCode: string | null;
             /** @description Whether another attempt may succeed. Null without an error. */
             errorRetryable: boolean | null;
         };
-        /** @description The states of a run's nodes. */
+        /** @description States of a run's nodes. */
         NodeStates: {
             items: components["schemas"]["NodeState"][];
         };
-        /** @description Something a run waits for, and whose it is. */
+        /** @description An open interrupt, with its run. */
         OpenInterrupt: {
+            /** @description Use it as `interruptId` of the answer. */
             id: string;
-            /** @description `tool_call`, `input_required`, `confirmation`, or an agent's own. */
+            /** @description `tool_call`, `input_required`, `confirmation`, or a reason of the agent. */
             reason: string;
+            /** @description The question, for people. */
             message?: string;
+            /** @description The tool call it is about. */
             toolCallId?: string;
-            /** @description A JSON Schema of the payload of an answer. */
+            /** @description JSON Schema of the answer's payload. */
             responseSchema?: unknown;
             /**
              * Format: date-time
-             * @description When the server answers it with `cancelled`.
+             * @description Expiry time. The server then answers with `cancelled`.
              */
             expiresAt?: string;
+            /** @description Further facts, such as the kind of question. */
             metadata?: Record<string, never>;
             subagentRunId?: string;
             /** @description Whether you may answer it. */
             answerable: boolean;
-            /** @description Of a call that is to be approved, or that the client answers. */
+            /** @description The tool, if a call needs approval or is the client's to execute. */
             toolName: string | null;
-            /** @description The call's, null when there are none to show or they are larger than 64 KiB: the log has them. */
+            /** @description The call's arguments. Null without arguments to show, or above 64 KiB; the log then has them. */
             arguments: unknown;
+            /** @description The run that waits. */
             runId: string;
+            /** @description The run's thread. */
             threadId: string;
             conversationId: string;
             /** @description The agent or workflow. */
             agent: string;
-            /** @description Whose run it is. */
+            /** @description Owner of the run. */
             user: string;
             /**
              * Format: date-time
-             * @description When it was asked.
+             * @description Time of the question.
              */
             createdAt: string;
         };
-        /** @description Where something comes from. Without accounts all of it is told, else `file`, `line` and `url` from the role operator on. */
+        /** @description Where a definition comes from. With accounts, only operators and admins see `file`, `line` and `url`. */
         Origin: {
-            /** @enum {string} */
+            /**
+             * @description The kind of source.
+             * @enum {string}
+             */
             kind: "built-in" | "yaml" | "mcp" | "remote" | "process" | "program";
-            /** @description The settings file that declares it. */
+            /** @description Settings file with the declaration. */
             file: string | null;
-            /** @description There, from 1. */
+            /** @description Line in the file, from 1. */
             line: number | null;
-            /** @description The server of tools. */
+            /** @description The tool server. */
             server: string | null;
-            /** @description Where it is asked: scheme and host. */
+            /** @description Scheme and host of the endpoint. */
             url: string | null;
         };
         /** @description How a span ended that did not fail. */
         Outcome: {
             /** @enum {string} */
             type: "success" | "interrupt" | "cancelled";
-            /** @description With `interrupt`: what the run asks. Each can be answered by itself. */
+            /** @description With `interrupt`: the run's open questions. Each can be answered on its own. */
             interrupts?: components["schemas"]["Interrupt"][];
-            /** @description With `success`: calls of the client's own tools that the run waits for. */
+            /** @description With `success`: calls of the client's tools that the run waits for. */
             pendingToolCallIds?: string[];
         };
         /** @description Why a worker or a tool failed. */
         OutputError: {
+            /** @description The error code. */
             code: string;
+            /** @description What failed, as a sentence. */
             message: string;
+            /** @description Whether another attempt may succeed. */
             retryable?: boolean;
-            /** @description More, for programs. */
+            /** @description Further facts, for programs. */
             details?: Record<string, never>;
         };
-        /** @description What replaces the configuration of an agent that asks a model. With accounts for operators. */
+        /** @description Replaces parts of the configuration of an agent that calls a model. With accounts, this needs the role operator or admin. */
         Overrides: {
-            /** @description Another model of its provider. It has no fallbacks. */
+            /** @description Another model of the same provider. It has no fallback models. */
             model?: string;
-            /** @description Its instructions, up to 1 MiB. */
+            /** @description The instructions, up to 1 MiB. */
             system?: string;
-            /** @description All parameters of its calls; those that are absent are the provider's defaults. */
+            /** @description Replaces all parameters. Absent ones take the provider's defaults. */
             parameters?: {
                 temperature?: number;
                 topP?: number;
+                /** @description Maximum number of output tokens. */
                 maxTokens?: number;
                 seed?: number;
-                /** @description Up to 16 texts of 1 to 200 bytes at which the answer ends. */
+                /** @description Up to 16 texts of 1 to 200 bytes. The model stops at any of them. */
                 stop?: string[];
             };
         };
-        /** @description Leads from one page of a run's log to the next. */
+        /** @description Cursors to other pages of a run's log. */
         PageInfo: {
-            /** @description This page's `after_event_id`. */
+            /** @description `after_event_id` of this page. */
             self: string | null;
             first: null;
-            /** @description The next page's `after_event_id`; null when no more is stored, also while the run goes on. */
+            /** @description `after_event_id` of the next page. Null if no more events are stored, even if the run has not finished. */
             next: string | null;
-            /** @description Of a page backwards: the `before_event_id` of the one before; null at the run's beginning. */
+            /** @description Backward pages only: `before_event_id` of the preceding page. Null at the start of the run. */
             prev: string | null;
         };
-        /** @description Why a request was refused. */
+        /** @description An error response. */
         Problem: {
-            /** @description A sentence a person can act on. */
+            /** @description A sentence for people that says what to change. */
             detail: string;
-            /** @description What is wrong, for programs: snake_case. */
+            /** @description A code for programs, in snake_case. Branch on this. */
             code: string;
-            /** @description With some of status 400: a JSON pointer to what is wrong in the request's body. */
+            /** @description Some 400 responses only: a JSON pointer to the invalid part of the request body. */
             place?: string;
-            /** @description With status 500 only: what the server's log calls the request. */
+            /** @description 500 responses only: the id of the request in the server's log. */
             requestId?: string;
         };
         /** @description A difference between the log and the prompt. */
         PromptChange: {
-            /** @description `shortened` (a result of a tool), `dropped` or `summarised` (the conversation up to a message), `replaced` (the arguments of a call), `left_out` (a tool), `removed` (messages whose run was deleted), `cut` (by this answer or for its size), or an agent's own. */
+            /** @description `shortened`: a tool's result. `dropped` or `summarised`: the conversation up to a message. `replaced`: the arguments of a call. `left_out`: a tool. `removed`: messages of a deleted run. `cut`: by this response, or for its size. Agents may add kinds of their own. */
             kind: string;
-            /** @description The id of the message or the call, or the name of the tool. */
+            /** @description The id of the message or call, or the name of the tool. */
             of: string;
+            /** @description The reason, as text. */
             why: string;
         };
-        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `guard` `{name, on, verdict, reason}` of the verdicts `allow`, `refuse`, `rewrite` and `ask`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
+        /** @description An event of an application, or one of Baton's own. `node-progress` has `{nodeId, progress, message}`. `model-call` has `{callId, status, finishReason, usage, error}`, with the status `started`, `finished`, `failed` or `interrupted`. `guard` has `{name, on, verdict, reason}`, with the verdict `allow`, `refuse`, `rewrite` or `ask`. `messages-retracted` has `{messageIds}`. `log-reset` has `{from, to}` and stands where events were removed. */
         PublicCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "CUSTOM";
+            /** @description The kind of event. */
             name: string;
             /** @description Any JSON value. */
             value: unknown;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of the `public` form: only types and shapes that the MCP tool get_agent_run_events declares. */
+        /** @description An event of the `public` form: only types and shapes declared by the MCP tool get_agent_run_events. */
         PublicEvent: components["schemas"]["PublicRunStarted"] | components["schemas"]["PublicRunFinished"] | components["schemas"]["PublicRunError"] | components["schemas"]["PublicTextMessageStart"] | components["schemas"]["PublicTextMessageContent"] | components["schemas"]["PublicTextMessageEnd"] | components["schemas"]["PublicToolCallStart"] | components["schemas"]["PublicToolCallArgs"] | components["schemas"]["PublicToolCallEnd"] | components["schemas"]["PublicToolCallResult"] | components["schemas"]["PublicStateSnapshot"] | components["schemas"]["PublicStateDelta"] | components["schemas"]["PublicMessagesSnapshot"] | components["schemas"]["PublicReasoningMessageStart"] | components["schemas"]["PublicReasoningMessageContent"] | components["schemas"]["PublicReasoningMessageEnd"] | components["schemas"]["PublicCustom"];
         /** @description Replaces the thread's messages. */
         PublicMessagesSnapshot: {
@@ -3559,12 +3790,13 @@ export interface components {
              * @enum {string}
              */
             type: "MESSAGES_SNAPSHOT";
+            /** @description The new messages. */
             messages: components["schemas"]["ThreadMessage"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Adds to an open reasoning message. */
@@ -3574,15 +3806,15 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_MESSAGE_CONTENT";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description What is added, never empty. */
+            /** @description The added text. Never empty. */
             delta: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes a reasoning message. */
@@ -3592,13 +3824,13 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_MESSAGE_END";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Opens a reasoning message. */
@@ -3608,15 +3840,15 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_MESSAGE_START";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
             /** @constant */
             role: "reasoning";
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Ends a span of a run that failed. */
@@ -3626,64 +3858,64 @@ export interface components {
              * @enum {string}
              */
             type: "RUN_ERROR";
-            /** @description What went wrong. */
+            /** @description What failed, for people. */
             message: string;
-            /** @description What went wrong, for programs. */
+            /** @description The error code, for programs. */
             code?: string;
             /** @description Tokens by provider and model. */
             usage?: components["schemas"]["TokenUsage"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description Ends a span of a run that did not fail. Nothing of the run follows but a RUN_STARTED. */
+        /** @description Ends a span of a run that did not fail. Only a new RUN_STARTED can follow for the run. */
         PublicRunFinished: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "RUN_FINISHED";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId?: string;
             /** @description The run's name in this span. */
             runId?: string;
             /** @description What the run returned. */
             result?: unknown;
-            /** @description Why the span ended; absent means success. */
+            /** @description Why the span ended. Default: success. */
             outcome?: components["schemas"]["Outcome"];
             /** @description Tokens by provider and model. */
             usage?: components["schemas"]["TokenUsage"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
             metadata?: components["schemas"]["FinishMetadata"];
         };
-        /** @description Opens a span of a run: its start, a restart, or its continuation after an answer. */
+        /** @description Opens a span of a run: the start, a restart, or the continuation after an answer. */
         PublicRunStarted: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "RUN_STARTED";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId?: string;
             /** @description The run's name in this span. */
             runId?: string;
-            /** @description The run's first name, when `runId` is a later one. */
+            /** @description The run's first name, if `runId` is a later one. */
             parentRunId?: string;
             /** @description The agent or workflow. */
             agentId?: string;
-            /** @description What is new to the thread. */
+            /** @description What the run adds to the thread. */
             input?: components["schemas"]["RunStartedInput"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. `agentId` is the agent. */
+            /** @description Data added by the agent or the provider. `agentId` is the agent. */
             metadata?: Record<string, never>;
         };
         /** @description Changes the thread's state. */
@@ -3694,11 +3926,11 @@ export interface components {
              */
             type: "STATE_DELTA";
             delta: components["schemas"]["JSONPatch"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Replaces the thread's state. */
@@ -3708,13 +3940,13 @@ export interface components {
              * @enum {string}
              */
             type: "STATE_SNAPSHOT";
-            /** @description The state. */
+            /** @description The new state. */
             snapshot: Record<string, never>;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Adds to an open text message. */
@@ -3724,15 +3956,15 @@ export interface components {
              * @enum {string}
              */
             type: "TEXT_MESSAGE_CONTENT";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description What is added, never empty. */
+            /** @description The added text. Never empty. */
             delta: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes a text message. */
@@ -3742,32 +3974,36 @@ export interface components {
              * @enum {string}
              */
             type: "TEXT_MESSAGE_END";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. `workerAgentOutput` is what the worker returned beside its answer. */
+            /** @description Data added by the agent or the provider. `workerAgentOutput` is what the worker returned besides its answer. */
             metadata?: Record<string, never>;
         };
-        /** @description Opens a text message. One at a time is open in a run. */
+        /** @description Opens a text message. A run has at most one open text message. */
         PublicTextMessageStart: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "TEXT_MESSAGE_START";
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @enum {string} */
+            /**
+             * @description The author's role.
+             * @enum {string}
+             */
             role: "user" | "assistant" | "system" | "developer";
+            /** @description Name of the author. */
             name?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. `agent` is the agent, `stage` the stage of its work. */
+            /** @description Data added by the agent or the provider. `agent` is the agent, `stage` the stage of its work. */
             metadata?: Record<string, never>;
         };
         /** @description Adds to a tool call's arguments. */
@@ -3777,34 +4013,34 @@ export interface components {
              * @enum {string}
              */
             type: "TOOL_CALL_ARGS";
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
-            /** @description What is added, never empty. */
+            /** @description The added text. Never empty. */
             delta: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description Says that a tool call's arguments are complete. */
+        /** @description Marks a tool call's arguments as complete. */
         PublicToolCallEnd: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "TOOL_CALL_END";
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description Says what a tool returned. */
+        /** @description The result of a tool call. */
         PublicToolCallResult: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -3813,19 +4049,19 @@ export interface components {
             type: "TOOL_CALL_RESULT";
             /** @description The tool message. */
             messageId: string;
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
             /** @constant */
             role: "tool";
-            /** @description The result, as a model reads it. */
+            /** @description The result, as the model reads it. */
             content: string;
-            /** @description The tool failed. */
+            /** @description Whether the tool failed. */
             isError?: boolean;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. `toolAgentOutput` is what the tool returned beside its summary. */
+            /** @description Data added by the agent or the provider. `toolAgentOutput` is what the tool returned besides its summary. */
             metadata?: Record<string, never>;
         };
         /** @description Opens a tool call. */
@@ -3835,229 +4071,259 @@ export interface components {
              * @enum {string}
              */
             type: "TOOL_CALL_START";
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
             /** @description The tool. */
             toolCallName: string;
-            /** @description The assistant message it belongs to. */
+            /** @description The assistant message with the call. */
             parentMessageId?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. `agent` is the agent. */
+            /** @description Data added by the agent or the provider. `agent` is the agent. */
             metadata?: Record<string, never>;
         };
-        /** @description A limit and what is used of it. */
+        /** @description A limit and its usage. */
         Quota: {
             /** @description Null for no limit. */
             limit: number | null;
+            /** @description Current usage. */
             used: number;
         };
-        /** @description How often something may be done. */
+        /** @description A rate limit and its usage. */
         RateQuota: {
-            /** @description Null for no limit. */
+            /** @description Requests per second. Null for no limit. */
             perSecond: number | null;
-            /** @description How many may come at once. */
+            /** @description Requests that may arrive at once. */
             burst: number | null;
-            /** @description Of the burst. */
+            /** @description How much of the burst is used. */
             used: number;
         };
-        /** @description What of a run to run again. */
+        /** @description Where to begin the rerun, and what to change. */
         RerunRequest: {
-            /** @description The node of its workflow to begin from. Absent: all of it. */
+            /** @description The workflow node to begin from. Default: the whole run. */
             fromNode?: string;
-            /** @description The model call of its latest generation to begin from, by its id. Not with fromNode. */
+            /** @description Id of the model call to begin from, of the run's latest generation. Not together with fromNode. */
             fromCall?: string;
             overrides?: components["schemas"]["Overrides"];
         };
         /** @description The answer to an interrupt. */
         ResumeEntry: {
+            /** @description The interrupt. */
             interruptId: string;
-            /** @enum {string} */
+            /**
+             * @description `resolved` with a payload, or `cancelled` without one.
+             * @enum {string}
+             */
             status: "resolved" | "cancelled";
-            /** @description What the interrupt's responseSchema asks for. */
+            /** @description The answer, valid against the interrupt's `responseSchema`. */
             payload?: unknown;
             metadata?: Record<string, never>;
         };
-        /** @description A run that goes on. */
+        /** @description A run that continues. */
         Resumed: {
+            /** @description The run. */
             id: string;
-            /** @enum {string} */
+            /**
+             * @description The run's status.
+             * @enum {string}
+             */
             status: "QUEUED" | "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED";
         };
-        /** @description How long what is over is kept in a project. */
+        /** @description The retention times of a project. */
         Retention: {
             days: components["schemas"]["RetentionDays"];
             due: components["schemas"]["RetentionDue"];
         };
-        /** @description How long what is over is kept, in days. Null is for good. */
+        /** @description How long finished data is kept, in days. Null means forever. */
         RetentionDays: {
-            /** @description With all that is their own. */
+            /** @description Finished runs, with everything that belongs to them. */
             runs: number | null;
-            /** @description Of runs that stay, whose messages and result stay, too. */
+            /** @description Events of runs that are kept. Their messages and results are kept too. */
             events: number | null;
             attachments: number | null;
             audit: number | null;
         };
-        /** @description What has been kept long enough, and goes within the hour. */
+        /** @description Data past its retention time. It is deleted within the hour. */
         RetentionDue: {
+            /** @description Runs to be deleted. */
             runs: number;
-            /** @description Runs of which the events alone go. */
+            /** @description Runs that lose only their events. */
             stripped: number;
-            /** @description Of both. */
+            /** @description Events of `runs` and of `stripped`. */
             events: number;
-            /** @description Of the events, about. */
+            /** @description Approximate size of the events. */
             bytes: number;
             attachments: number;
             audit: number;
-            /** @description False when there was more than one request looks at. */
+            /** @description False if there was more than one request examines. The counts are then incomplete. */
             whole: boolean;
         };
         /** @description A run. */
         Run: {
             /** @description The name its client gave it. */
             id: string;
+            /** @description The project. */
             projectId: string;
-            /** @description The workflow, or the agent's name for a single agent. */
+            /** @description The workflow. The agent's name if the run is of a single agent. */
             workflowId: string;
-            /** @enum {string} */
+            /**
+             * @description The run's status.
+             * @enum {string}
+             */
             status: "QUEUED" | "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED";
-            /** @description The text of the user message it was started with. */
+            /** @description Text of the user message that started the run. */
             inputQuery: string;
-            /** @description What its last worker answered. */
+            /** @description Answer of the last worker. */
             outputSummary: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Start time. Null until the run starts.
+             */
             startedAt: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description End time. Null until the run ends.
+             */
             finishedAt: string | null;
+            /** @description The `contextItemIds` of the request. */
             contextItemIds: string[];
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by the client. */
             threadId: string;
-            /** @description Null when it has none. */
+            /** @description Null if the thread has no title. */
             threadTitle: string | null;
-            /** @description The thread, as Baton names it: a UUID. */
+            /** @description Baton's own id of the thread, a UUID. */
             conversationId: string;
             /** @description Null for a workflow. */
             agent: string | null;
-            /** @description Why it failed. */
+            /** @description Why the run failed. Null without an error. */
             error: components["schemas"]["OutputError"] | null;
-            /** @description Counts restarts, from 1. */
+            /** @description Number of this generation. Starts at 1 and increases with each restart. */
             generation: number;
+            /** @description Tokens by provider and model. */
             usage: components["schemas"]["TokenUsage"][];
-            /** @description Whose it is. */
+            /** @description The owner of the run. */
             user: string;
-            /** @description To execute it: 0 before it has started, then 1, and one more for each crash in a row. */
+            /** @description Attempts to execute the run. 0 until it starts, then 1, and one more for each crash in a row. */
             attempts: number;
+            /** @description Total of input tokens. */
             inputTokens: number;
+            /** @description Total of output tokens. */
             outputTokens: number;
-            /** @description Of its tokens, by the prices of the agents that are offered now; null when one of its models has none. */
+            /** @description Cost of its tokens at the current prices of the agents. Null if one of its models has no price. */
             cost: number | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Creation time.
+             */
             createdAt: string;
-            /** @description The run this one was started for. */
+            /** @description The run that this run was started for. */
             parentRunId: string | null;
-            /** @description What it asks now. */
+            /** @description Its open interrupts. */
             interrupts: components["schemas"]["Interrupt"][];
-            /** @description Of its request; not in lists, nor without any. */
+            /** @description Metadata of the request. Absent in lists and if the request had none. */
             metadata?: Record<string, never>;
+            /** @description The run's latest event. Absent in lists. */
             lastEvent?: {
                 id: number;
                 type: string;
                 /** Format: date-time */
                 timestamp: string | null;
             };
-            /** @description Only while a run is QUEUED, or has no slot among the runs at once. */
+            /** @description Why the run is not executing. Present only while it is QUEUED or has no execution slot. */
             waiting?: {
                 /**
-                 * @description Another run of its thread executes, or waits for an answer; the runs at once of its user, its project, its agent or the server are at their limit, in number or in bytes; or a model's provider takes no calls at present, so that the run has lent its slot.
+                 * @description `thread_busy`: another run of the thread executes. `thread_waiting`: another run of the thread waits for an answer. `user_limit`, `project_limit`, `agent_limit`, `server_limit`: the number or total size of concurrent runs is at its limit. `provider_pace`: the model's provider accepts no calls at present, so the run has lent its slot. `no_server`: no server executes runs of this agent.
                  * @enum {string}
                  */
                 reason: "thread_busy" | "thread_waiting" | "user_limit" | "project_limit" | "agent_limit" | "server_limit" | "provider_pace" | "no_server";
-                /** @description The run of its thread that comes first. */
+                /** @description The run of the same thread that goes first. */
                 behind?: string;
-                /** @description Its place among the queued runs of its thread, or among its user's threads whose next run is queued: 1 is the next. */
+                /** @description Place among the thread's queued runs, or among the user's threads whose next run is queued. 1 is next. */
                 position?: number;
                 /**
                  * Format: date-time
-                 * @description When it was queued, or has lent its slot or wants it back.
+                 * @description When the run was queued, lent its slot, or asked to have it back.
                  */
                 since: string;
                 /**
                  * Format: date-time
-                 * @description When the provider takes calls again, as far as it has told.
+                 * @description With `provider_pace`: when the provider accepts calls again, if known. With `no_server`: when the run fails if no server offers its agent.
                  */
                 until?: string;
             };
             overrides?: components["schemas"]["Overrides"];
         };
-        /** @description Those of one run. */
+        /** @description Limits of one run. */
         RunLimits: {
-            /** @description Between two answers of its client; null for no limit. */
+            /** @description Events between two answers of the client. Null for no limit. */
             events: number | null;
+            /** @description Bytes of the run's messages in memory. Tool results and outputs count twice. */
             messages: number;
         };
         /** @description A page of a list. */
         RunPage: {
             items: components["schemas"]["Run"][];
-            /** @description The `cursor` of the next page, null on the last. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description Number of items in the whole list. Always present for a run's steps, messages and model calls. Other lists are counted with `count=true`, else it is null. It is also null for more than 10 000 items, and if counting would read more than a page does. */
             total: number | null;
         };
-        /** @description A request for a run: AG-UI's RunAgentInput, in which any member may be missing, and beside it what is Baton's own. Unknown members are ignored, and null means absent. */
+        /** @description Starts a run: AG-UI's RunAgentInput with all members optional, plus Baton's own members. Unknown members are ignored, and null means absent. */
         RunRequest: {
-            /** @description The agent to run. Neither it nor workflowId: the one that the thread has run last. */
+            /** @description The agent to run. Default, without workflowId: the agent or workflow the thread ran last. */
             agent?: string;
             /** @description The workflow to run. */
             workflowId?: string;
-            /** @description The thread: a name of your own within your project. Absent: a new one. */
+            /** @description The thread, by a name of your choice within your project. Default: a new thread. */
             threadId?: string;
-            /** @description The run: likewise. A run of that name which was asked for in the same words is answered again. */
+            /** @description The run, by a name of your choice. Repeating a request with the same name and content returns the first response again. */
             runId?: string;
-            /** @description The run this one is started for. */
+            /** @description The run that this run is started for. */
             parentRunId?: string;
-            /** @description The version of AG-UI the client speaks; from 1.0 on its stream is of that dialect, else of 0.0. */
+            /** @description The client's AG-UI version. From 1.0 on, streams use that dialect; else they use dialect 0.0. */
             protocolVersion?: string;
-            /** @description The text of one user message, instead of messages. */
+            /** @description Text of one user message. Use instead of `messages`. */
             content?: string;
-            /** @description Messages; those with ids that the thread knows are skipped. */
+            /** @description The messages. Messages with ids known to the thread are skipped. */
             messages?: components["schemas"]["InputMessage"][];
-            /** @description Replaces the thread's state unless it is empty. */
+            /** @description Replaces the thread's state, unless empty. */
             state?: Record<string, never>;
-            /** @description Tools that the client itself carries out. */
+            /** @description Tools that the client executes. */
             tools?: components["schemas"]["ClientTool"][];
+            /** @description Named pieces of information for the run. */
             context?: components["schemas"]["Context"][];
-            /** @description Stored with run and message and handed to the worker. */
+            /** @description Stored with the run and its message, and passed to the worker. */
             contextItemIds?: string[];
-            /** @description Handed to the worker. `background: true` keeps the run going when its connection is dropped. */
+            /** @description Passed to the worker. With `background: true` the run continues when its connection closes. */
             forwardedProps?: unknown;
-            /** @description Answers to what the thread's waiting run asks: the same run goes on. */
+            /** @description Answers to the thread's waiting run. The same run continues. */
             resume?: components["schemas"]["ResumeEntry"][];
             /** @description Stored with the run. */
             metadata?: Record<string, never>;
             /**
-             * @description What to do when the thread has a run already. Absent means enqueue.
+             * @description What to do if the thread already has an unfinished run. Default: `enqueue`.
              * @enum {string}
              */
             multitask?: "enqueue" | "reject" | "interrupt" | "rollback";
-            /** @description The project, unless path or query name one. */
+            /** @description The project. The path and the query override it. */
             projectId?: string;
             overrides?: components["schemas"]["Overrides"];
-            /** @description A message: what follows it is hidden, to edit or to generate again. */
+            /** @description A message id. Hides the messages after it, to edit or regenerate. */
             rewindTo?: string;
         };
-        /** @description What a run's log comes to, as of one of its events. */
+        /** @description A run's log condensed up to one event. */
         RunSnapshot: {
-            /** @description The last event that is in it: reading on begins here. */
+            /** @description The last event included. Continue reading after it. */
             after_event_id: number;
             events: {
-                /** @description Null for an event that stands for others and is not in the log. */
+                /** @description Null for events that summarize others and are not in the log. */
                 event_id: number | null;
                 event: components["schemas"]["PublicEvent"];
             }[];
         };
-        /** @description What is new to the thread. */
+        /** @description What the run adds to the thread. */
         RunStartedInput: {
             threadId: string;
             runId: string;
@@ -4065,7 +4331,7 @@ export interface components {
             parentRunId?: string;
             /** @description Any JSON value. */
             state?: unknown;
-            /** @description The messages that the thread did not have. */
+            /** @description Messages that the thread did not have before. */
             messages: components["schemas"]["ThreadMessage"][];
             tools: components["schemas"]["ClientTool"][];
             context: components["schemas"]["Context"][];
@@ -4080,21 +4346,22 @@ export interface components {
              * @enum {string}
              */
             type: "ACTIVITY_DELTA";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
+            /** @description The kind of activity. */
             activityType: string;
             patch: components["schemas"]["JSONPatch"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Creates or replaces an activity message. */
@@ -4104,53 +4371,56 @@ export interface components {
              * @enum {string}
              */
             type: "ACTIVITY_SNAPSHOT";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
+            /** @description The kind of activity. */
             activityType: string;
+            /** @description The activity. */
             content: Record<string, never>;
-            /** @description Absent means true. */
+            /** @description Replace an existing activity. Default: true. */
             replace?: boolean;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `guard` `{name, on, verdict, reason}` of the verdicts `allow`, `refuse`, `rewrite` and `ask`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
+        /** @description An event of an application, or one of Baton's own. `node-progress` has `{nodeId, progress, message}`. `model-call` has `{callId, status, finishReason, usage, error}`, with the status `started`, `finished`, `failed` or `interrupted`. `guard` has `{name, on, verdict, reason}`, with the verdict `allow`, `refuse`, `rewrite` or `ask`. `messages-retracted` has `{messageIds}`. `log-reset` has `{from, to}` and stands where events were removed. */
         SeedCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "CUSTOM";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
+            /** @description The kind of event. */
             name: string;
             /** @description Any JSON value. */
             value: unknown;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of the `seed` form: complete AG-UI 0.0 members, and beside them `agent`, `stage`, `workerAgentOutput` and `toolAgentOutput`. */
+        /** @description An event of the `seed` form: complete AG-UI 0.0 members plus `agent`, `stage`, `workerAgentOutput` and `toolAgentOutput`. */
         SeedEvent: components["schemas"]["SeedRunStarted"] | components["schemas"]["SeedRunFinished"] | components["schemas"]["SeedRunError"] | components["schemas"]["SeedStepStarted"] | components["schemas"]["SeedStepFinished"] | components["schemas"]["SeedTextMessageStart"] | components["schemas"]["SeedTextMessageContent"] | components["schemas"]["SeedTextMessageEnd"] | components["schemas"]["SeedToolCallStart"] | components["schemas"]["SeedToolCallArgs"] | components["schemas"]["SeedToolCallEnd"] | components["schemas"]["SeedToolCallResult"] | components["schemas"]["SeedStateSnapshot"] | components["schemas"]["SeedStateDelta"] | components["schemas"]["SeedMessagesSnapshot"] | components["schemas"]["SeedActivitySnapshot"] | components["schemas"]["SeedActivityDelta"] | components["schemas"]["SeedReasoningStart"] | components["schemas"]["SeedReasoningMessageStart"] | components["schemas"]["SeedReasoningMessageContent"] | components["schemas"]["SeedReasoningMessageEnd"] | components["schemas"]["SeedReasoningEnd"] | components["schemas"]["SeedReasoningEncryptedValue"] | components["schemas"]["SeedCustom"] | components["schemas"]["SeedRaw"];
-        /** @description A frame of an event stream: `id: …`, `event: …` and `data: …`, on a line each. Frames that only say that the stream is alive, or where it begins, have no data. */
+        /** @description A frame of an event stream, with `id: …`, `event: …` and `data: …` on separate lines. Frames that only keep the stream alive or mark its start have no data. */
         SeedFrame: {
-            /** @description The event's position in the thread's log: 1, 2, 3, … without gaps. Send the last one as `Last-Event-ID` to go on behind it. Absent on frames that are not of the log. */
+            /** @description Position in the thread's log: 1, 2, 3, … without gaps. Send the last one as `Last-Event-ID` to continue after it. Absent on frames that are not part of the log. */
             id?: number;
             /** @description The event's type. */
             event: string;
@@ -4163,18 +4433,19 @@ export interface components {
              * @enum {string}
              */
             type: "MESSAGES_SNAPSHOT";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
+            /** @description The new messages. */
             messages: components["schemas"]["ThreadMessage"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description A provider's event, passed through. */
@@ -4184,7 +4455,7 @@ export interface components {
              * @enum {string}
              */
             type: "RAW";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
@@ -4192,12 +4463,13 @@ export interface components {
             agent?: string;
             /** @description Any JSON value. */
             event: unknown;
+            /** @description The source of the event. */
             source?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Attaches an opaque value of a provider. */
@@ -4207,22 +4479,26 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_ENCRYPTED_VALUE";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @enum {string} */
+            /**
+             * @description What the value belongs to.
+             * @enum {string}
+             */
             subtype: "message" | "tool-call";
             /** @description The message or tool call. */
             entityId: string;
+            /** @description The value. */
             encryptedValue: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes a span of reasoning. */
@@ -4232,19 +4508,19 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_END";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Adds to an open reasoning message. */
@@ -4254,21 +4530,21 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_MESSAGE_CONTENT";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description What is added, never empty. */
+            /** @description The added text. Never empty. */
             delta: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes a reasoning message. */
@@ -4278,19 +4554,19 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_MESSAGE_END";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Opens a reasoning message. */
@@ -4300,21 +4576,21 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_MESSAGE_START";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
             /** @constant */
             role: "reasoning";
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Opens a span of reasoning. */
@@ -4324,19 +4600,19 @@ export interface components {
              * @enum {string}
              */
             type: "REASONING_START";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Ends a span of a run that failed. */
@@ -4346,33 +4622,33 @@ export interface components {
              * @enum {string}
              */
             type: "RUN_ERROR";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description What went wrong. */
+            /** @description What failed, for people. */
             message: string;
-            /** @description What went wrong, for programs. */
+            /** @description The error code, for programs. */
             code?: string;
             /** @description Tokens by provider and model. */
             usage?: components["schemas"]["TokenUsage"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description Ends a span of a run that did not fail. Nothing of the run follows but a RUN_STARTED. */
+        /** @description Ends a span of a run that did not fail. Only a new RUN_STARTED can follow for the run. */
         SeedRunFinished: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "RUN_FINISHED";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
@@ -4380,42 +4656,42 @@ export interface components {
             agent?: string;
             /** @description What the run returned. */
             result?: unknown;
-            /** @description Why the span ended; absent means success. */
+            /** @description Why the span ended. Default: success. */
             outcome?: components["schemas"]["Outcome"];
             /** @description Tokens by provider and model. */
             usage?: components["schemas"]["TokenUsage"][];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
             metadata?: components["schemas"]["FinishMetadata"];
         };
-        /** @description Opens a span of a run: its start, a restart, or its continuation after an answer. */
+        /** @description Opens a span of a run: the start, a restart, or the continuation after an answer. */
         SeedRunStarted: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "RUN_STARTED";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The version of AG-UI its client speaks. */
+            /** @description The client's AG-UI version. */
             protocolVersion?: string;
-            /** @description The run's first name, when `runId` is a later one. */
+            /** @description The run's first name, if `runId` is a later one. */
             parentRunId?: string;
             /** @description The agent or workflow. */
             agentId?: string;
-            /** @description What is new to the thread. */
+            /** @description What the run adds to the thread. */
             input?: components["schemas"]["RunStartedInput"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Changes the thread's state. */
@@ -4425,18 +4701,18 @@ export interface components {
              * @enum {string}
              */
             type: "STATE_DELTA";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
             delta: components["schemas"]["JSONPatch"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Replaces the thread's state. */
@@ -4446,19 +4722,19 @@ export interface components {
              * @enum {string}
              */
             type: "STATE_SNAPSHOT";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The state. */
+            /** @description The new state. */
             snapshot: unknown;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes a step. */
@@ -4468,19 +4744,19 @@ export interface components {
              * @enum {string}
              */
             type: "STEP_FINISHED";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The name it was opened with. */
+            /** @description The name from STEP_STARTED. */
             stepName: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Opens a step. Its name is unique among the run's open steps. */
@@ -4490,7 +4766,7 @@ export interface components {
              * @enum {string}
              */
             type: "STEP_STARTED";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
@@ -4498,11 +4774,11 @@ export interface components {
             agent?: string;
             /** @description The node, or `name:<id>` for a sub-agent. */
             stepName: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Adds to an open text message. */
@@ -4512,21 +4788,21 @@ export interface components {
              * @enum {string}
              */
             type: "TEXT_MESSAGE_CONTENT";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @description What is added, never empty. */
+            /** @description The added text. Never empty. */
             delta: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Closes a text message. */
@@ -4536,47 +4812,51 @@ export interface components {
              * @enum {string}
              */
             type: "TEXT_MESSAGE_END";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
             workerAgentOutput: components["schemas"]["WorkerAgentOutput"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description Opens a text message. One at a time is open in a run. */
+        /** @description Opens a text message. A run has at most one open text message. */
         SeedTextMessageStart: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "TEXT_MESSAGE_START";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The message it belongs to. */
+            /** @description The message. */
             messageId: string;
-            /** @enum {string} */
+            /**
+             * @description The author's role.
+             * @enum {string}
+             */
             role: "user" | "assistant" | "system" | "developer";
+            /** @description Name of the author. */
             name?: string;
-            /** @description The stage of the work the text belongs to. */
+            /** @description The stage of work the text belongs to. */
             stage?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Adds to a tool call's arguments. */
@@ -4586,53 +4866,53 @@ export interface components {
              * @enum {string}
              */
             type: "TOOL_CALL_ARGS";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
-            /** @description What is added, never empty. */
+            /** @description The added text. Never empty. */
             delta: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description Says that a tool call's arguments are complete. */
+        /** @description Marks a tool call's arguments as complete. */
         SeedToolCallEnd: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "TOOL_CALL_END";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description Says what a tool returned. */
+        /** @description The result of a tool call. */
         SeedToolCallResult: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "TOOL_CALL_RESULT";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
@@ -4640,18 +4920,18 @@ export interface components {
             agent?: string;
             /** @description The tool message. */
             messageId: string;
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
             /** @constant */
             role: "tool";
-            /** @description The result, as a model reads it. */
+            /** @description The result, as the model reads it. */
             content: string;
             toolAgentOutput: components["schemas"]["ToolAgentOutput"];
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description Opens a tool call. */
@@ -4661,283 +4941,322 @@ export interface components {
              * @enum {string}
              */
             type: "TOOL_CALL_START";
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
             /** @description The run's name in this span. */
             runId: string;
             /** @description The agent that emitted the event. */
             agent?: string;
-            /** @description The tool call it belongs to. */
+            /** @description The tool call. */
             toolCallId: string;
             /** @description The tool. */
             toolCallName: string;
-            /** @description The assistant message it belongs to. */
+            /** @description The assistant message with the call. */
             parentMessageId?: string;
-            /** @description Milliseconds since 1970. */
+            /** @description Milliseconds since 1970-01-01 UTC. */
             timestamp?: number;
             /** @description The provider's own event. */
             rawEvent?: unknown;
-            /** @description What the agent or the provider added. */
+            /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
         /** @description A message of a prompt. */
         SentMessage: {
-            /** @description The thread's message that the model got as it is. */
+            /** @description The thread's message that was sent unchanged. */
             id?: string;
             /** @enum {string} */
             role: "user" | "assistant" | "system" | "developer" | "tool" | "reasoning" | "activity";
-            /** @description A text, or texts and descriptions of files. */
+            /** @description A text, or a list of texts and file descriptions. */
             content: string | {
-                /** @enum {string} */
+                /**
+                 * @description The kind of part.
+                 * @enum {string}
+                 */
                 type: "text" | "image" | "audio" | "video" | "document";
+                /** @description The text. */
                 text?: string;
+                /** @description Media type of the file. */
                 mimeType?: string;
-                /** @description In bytes. */
+                /** @description Size in bytes. */
                 size?: number;
-                /** @description Of an attachment. */
+                /** @description Path of the attachment. */
                 path?: string;
+                /** @description Name of the file. */
                 filename?: string;
+                /** @description URL of the file. */
                 url?: string;
             }[];
             toolCalls?: components["schemas"]["ToolCall"][];
             toolCallId?: string;
         };
-        /** @description What a model was sent. */
+        /** @description The prompt that was sent to the model. */
         SentPrompt: {
-            /** @description The instructions, empty for users and viewers. */
+            /** @description The instructions. Empty for users and viewers. */
             system: string;
+            /** @description The messages, in order. */
             messages: components["schemas"]["SentMessage"][];
-            /** @description Empty for users and viewers. */
+            /** @description The tools. Empty for users and viewers. */
             tools: components["schemas"]["SentTool"][];
-            /** @description Those that are set, such as `temperature`. */
+            /** @description The parameters that are set, such as `temperature`. */
             parameters: Record<string, never>;
+            /** @description Differences between the log and the prompt. */
             changes: components["schemas"]["PromptChange"][];
-            /** @description The size of the instructions and tools that users and viewers do not see; absent for operators. */
+            /** @description Sizes of the instructions and tools, for users and viewers, who do not see them. Absent for operators. */
             hidden?: {
+                /** @description Bytes of the instructions. */
                 systemBytes: number;
+                /** @description Number of tools. */
                 tools: number;
+                /** @description Bytes of the tools. */
                 toolBytes: number;
             };
         };
-        /** @description A tool that the model could call. */
+        /** @description A tool offered to the model. */
         SentTool: {
+            /** @description The tool's name. */
             name: string;
+            /** @description What the tool does, for the model. */
             description?: string;
             /** @description Any JSON value. */
             parameters?: unknown;
         };
-        /** @description A living server of the database, as it was seen some seconds ago. */
+        /** @description A live server of the database, as seen a few seconds ago. */
         Server: {
+            /** @description The server's id. */
             id: string;
-            /** @description Of its host; null before it has told. */
+            /** @description Name of its host. Null until the server has reported it. */
             name: string | null;
+            /** @description Where other servers reach it. */
             address: string | null;
-            /** @description Of Baton. */
+            /** @description Baton's version. */
             version: string | null;
-            /** @description Of the database; null if it is not known. */
+            /** @description Version of the database schema. Null if unknown. */
             schema: number | null;
-            /** @enum {string} */
+            /**
+             * @description What the server does: everything, serve requests, or execute runs.
+             * @enum {string}
+             */
             role: "all" | "gateway" | "worker";
-            /** @description Agents with one of them as `run_on` are executed here. */
+            /** @description The server's labels. It executes agents whose `run_on` is one of them. */
             labels: string[];
             /**
              * Format: date-time
-             * @description Null where one server at a time uses the database, like `seenAt`.
+             * @description Start time. Null, like `seenAt`, if only one server at a time uses the database.
              */
             startedAt: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Time it was last seen.
+             */
             seenAt: string | null;
-            /** @description It stops: it takes no runs, and hands its own over. */
+            /** @description The server is stopping. It starts no runs and hands its own over to others. */
             draining: boolean;
-            /** @description Runs that it executes. */
+            /** @description Number of runs it executes. */
             running: number;
-            /** @description Runs that it can execute beside them. */
+            /** @description Number of further runs it can execute. */
             free: number;
-            /** @description Queued runs that it knows of, of all servers. */
+            /** @description Number of queued runs of all servers, as far as this server knows. */
             queued: number;
-            /** @description That it offers in the project of the request. */
+            /** @description Agents it offers in the project of the request. */
             agents: string[];
+            /** @description Workflows it offers. */
             workflows: string[];
+            /** @description Tools it offers. */
             tools: string[];
         };
-        /** @description Those of all projects together. */
+        /** @description Limits of the whole server, over all projects. */
         ServerLimits: {
+            /** @description Runs executed at a time. */
             running: number;
+            /** @description Total input of running runs, in bytes. Small inputs do not count. */
             runningBytes: number;
+            /** @description Bytes of running runs' messages in memory. Small runs do not count. */
             runningMessages: number;
+            /** @description Runs of one agent executed at a time. Null for no limit of its own. */
             runningPerAgent: number | null;
+            /** @description Queued runs. */
             queued: number;
+            /** @description Queued runs of one thread. */
             queuedPerThread: number;
-            /** @description Bytes of requests, messages and answers that are held at a time. */
+            /** @description Bytes of requests, messages and responses held in memory at a time. */
             inFlight: number;
-            /** @description Bytes that clients send and take a second, on the average. */
+            /** @description Minimum average rate at which clients must send and receive, in bytes per second. */
             leastRate: number;
-            /** @description Open at a time; null where the server has no listener of its own. */
+            /** @description Open connections. Null if the server has no listener of its own. */
             connections: number | null;
-            /** @description From one address; null likewise. */
+            /** @description Open connections from one address. Null if the server has no listener of its own. */
             connectionsPerPeer: number | null;
-            /** @description Credentials of one address that are wrong in a minute; null for no limit. */
+            /** @description Wrong credentials from one address per minute. Null for no limit. */
             guessesPerPeer: number | null;
         };
-        /** @description The living servers of the database, the one that answers first. */
+        /** @description The live servers of the database. The responding server is first. */
         Servers: {
             servers: components["schemas"]["Server"][];
-            /** @description How servers differ that should be equal, in sentences. */
+            /** @description Differences between servers that should be equal, as sentences. */
             warnings: string[];
         };
-        /** @description What a user or a project has of a server. */
+        /** @description The quotas of a user or a project on a server. */
         Share: {
             requests: components["schemas"]["RateQuota"];
-            /** @description Open at a time. */
+            /** @description Open streams and sockets. */
             streams: components["schemas"]["Quota"];
-            /** @description Threads that all sockets together show. */
+            /** @description Threads subscribed on all sockets. */
             subscriptions: components["schemas"]["Quota"];
-            /** @description Runs executed at once. */
+            /** @description Running runs. */
             running: components["schemas"]["Quota"];
-            /** @description Runs that wait for their turn. */
+            /** @description Queued runs. */
             queued: components["schemas"]["Quota"];
             inFlight: {
                 limit: number | null;
                 used: number;
             };
         };
-        /** @description Where an attachment is for a while. */
+        /** @description A temporary URL of an attachment. */
         SignedURL: {
             bucket: string;
             path: string;
-            /** @description Whoever has it gets the file, without a credential, until it expires. */
+            /** @description Anybody with this URL can download the file without a credential until the URL expires. */
             url: string;
         };
-        /** @description In bytes. `append`, `event`, `state`, `metadata` and `head` are the same on every server. */
+        /** @description Maximum sizes, in bytes. `append`, `event`, `state`, `metadata` and `head` are the same on every server. */
         SizeLimits: {
+            /** @description Body of any other request. */
             body: number;
-            /** @description Of a request that starts a run. */
+            /** @description Body of a request that starts a run. */
             input: number;
-            /** @description A message on a WebSocket; one that starts no run is held to `body`. */
+            /** @description Message on a WebSocket. Messages that do not start a run are limited by `body`. */
             socket: number;
-            /** @description The new ones of one run. */
+            /** @description New messages of one run. */
             messages: number;
+            /** @description Message appended to a run. */
             append: number;
+            /** @description One event of a run. */
             event: number;
+            /** @description State of a thread. */
             state: number;
-            /** @description What users give a thread. */
+            /** @description Metadata of a thread. */
             metadata: number;
+            /** @description Request line and headers. */
             head: number;
         };
         /** @description A command. */
         SocketCommand: {
             /** @constant */
             op: "subscribe";
-            /** @description What the answer refers to. */
+            /** @description Repeated in the response to this command. */
             ref?: string | number;
             /** @description The thread. */
             threadId: string;
-            /** @description Absent: from the first event. */
+            /** @description Where to begin. Default: the first event. */
             afterEventId?: number | "latest";
         } | {
             /** @constant */
             op: "unsubscribe";
-            /** @description What the answer refers to. */
+            /** @description Repeated in the response to this command. */
             ref?: string | number;
             /** @description The thread. */
             threadId: string;
         } | {
             /** @constant */
             op: "watch";
-            /** @description What the answer refers to. */
+            /** @description Repeated in the response to this command. */
             ref?: string | number;
         } | {
             /** @constant */
             op: "unwatch";
-            /** @description What the answer refers to. */
+            /** @description Repeated in the response to this command. */
             ref?: string | number;
         } | {
             /** @constant */
             op: "run";
-            /** @description What the answer refers to. */
+            /** @description Repeated in the response to this command. */
             ref?: string | number;
-            /** @description The agent to run. Neither it nor workflowId: the one that the thread has run last. */
+            /** @description The agent to run. Default, without workflowId: the agent or workflow the thread ran last. */
             agent?: string;
             /** @description The workflow to run. */
             workflowId?: string;
-            /** @description The thread: a name of your own within your project. Absent: a new one. */
+            /** @description The thread, by a name of your choice within your project. Default: a new thread. */
             threadId?: string;
-            /** @description The run: likewise. A run of that name which was asked for in the same words is answered again. */
+            /** @description The run, by a name of your choice. Repeating a request with the same name and content returns the first response again. */
             runId?: string;
-            /** @description The run this one is started for. */
+            /** @description The run that this run is started for. */
             parentRunId?: string;
-            /** @description The version of AG-UI the client speaks; from 1.0 on its stream is of that dialect, else of 0.0. */
+            /** @description The client's AG-UI version. From 1.0 on, streams use that dialect; else they use dialect 0.0. */
             protocolVersion?: string;
-            /** @description The text of one user message, instead of messages. */
+            /** @description Text of one user message. Use instead of `messages`. */
             content?: string;
-            /** @description Messages; those with ids that the thread knows are skipped. */
+            /** @description The messages. Messages with ids known to the thread are skipped. */
             messages?: components["schemas"]["InputMessage"][];
-            /** @description Replaces the thread's state unless it is empty. */
+            /** @description Replaces the thread's state, unless empty. */
             state?: Record<string, never>;
-            /** @description Tools that the client itself carries out. */
+            /** @description Tools that the client executes. */
             tools?: components["schemas"]["ClientTool"][];
+            /** @description Named pieces of information for the run. */
             context?: components["schemas"]["Context"][];
-            /** @description Stored with run and message and handed to the worker. */
+            /** @description Stored with the run and its message, and passed to the worker. */
             contextItemIds?: string[];
-            /** @description Handed to the worker. `background: true` keeps the run going when its connection is dropped. */
+            /** @description Passed to the worker. With `background: true` the run continues when its connection closes. */
             forwardedProps?: unknown;
-            /** @description Answers to what the thread's waiting run asks: the same run goes on. */
+            /** @description Answers to the thread's waiting run. The same run continues. */
             resume?: components["schemas"]["ResumeEntry"][];
             /** @description Stored with the run. */
             metadata?: Record<string, never>;
             /**
-             * @description What to do when the thread has a run already. Absent means enqueue.
+             * @description What to do if the thread already has an unfinished run. Default: `enqueue`.
              * @enum {string}
              */
             multitask?: "enqueue" | "reject" | "interrupt" | "rollback";
-            /** @description The project, unless path or query name one. */
+            /** @description The project. The path and the query override it. */
             projectId?: string;
             overrides?: components["schemas"]["Overrides"];
-            /** @description A message: what follows it is hidden, to edit or to generate again. */
+            /** @description A message id. Hides the messages after it, to edit or regenerate. */
             rewindTo?: string;
         } | {
             /** @constant */
             op: "append";
-            /** @description What the answer refers to. */
+            /** @description Repeated in the response to this command. */
             ref?: string | number;
             /** @description The run. */
             runId: string;
-            /** @description Whose it is, where several users have one of that name. */
+            /** @description The owner of the run. Needed when several users have a run of this name. */
             user?: string;
+            /** @description The text. */
             content: string;
+            /** @description Stored with the message and passed to the worker. */
             contextItemIds?: string[];
         } | {
             /** @constant */
             op: "cancel";
-            /** @description What the answer refers to. */
+            /** @description Repeated in the response to this command. */
             ref?: string | number;
             /** @description The run. */
             runId: string;
-            /** @description Whose it is, where several users have one of that name. */
+            /** @description The owner of the run. Needed when several users have a run of this name. */
             user?: string;
         } | {
             /** @constant */
             op: "resume";
-            /** @description What the answer refers to. */
+            /** @description Repeated in the response to this command. */
             ref?: string | number;
             /** @description The run. */
             runId: string;
-            /** @description Whose it is, where several users have one of that name. */
+            /** @description The owner of the run. Needed when several users have a run of this name. */
             user?: string;
+            /** @description One or more answers. */
             resume: components["schemas"]["ResumeEntry"][];
         };
         /** @description An event of the log. */
         SocketEvent: {
-            /** @description The event's position in the thread's log. Absent on frames that are not of the log. */
+            /** @description Position in the thread's log. Absent on frames that are not part of the log. */
             id?: number;
             event: components["schemas"]["SeedEvent"];
         };
-        /** @description What the server says. */
+        /** @description A frame from the server. */
         SocketFrame: {
             /** @constant */
             op: "event";
             threadId: string;
-            /** @description Absent on frames that are not of the log. */
+            /** @description Absent on frames that are not part of the log. */
             id?: number;
             event: components["schemas"]["SeedEvent"];
         } | {
@@ -4946,12 +5265,12 @@ export interface components {
         } | {
             /** @constant */
             op: "ack";
-            /** @description What the answer refers to. */
+            /** @description Repeated in the response to this command. */
             ref?: string | number;
-            /** @description What REST answers to the same. */
+            /** @description The JSON that the REST API returns for the same command. */
             result: {
                 threadId: string;
-                /** @description What follows is behind it. */
+                /** @description Events after this id follow. */
                 afterEventId: number;
             } | {
                 threadId: string;
@@ -4961,70 +5280,92 @@ export interface components {
         } | {
             /** @constant */
             op: "error";
-            /** @description What the answer refers to. */
+            /** @description Repeated in the response to this command. */
             ref?: string | number;
             threadId?: string;
+            /** @description A sentence for people. */
             detail: string;
+            /** @description A code for programs. */
             code: string;
+            /** @description JSON pointer to the invalid part of the command. */
             place?: string;
         };
-        /** @description What half of the times, and 95 of a hundred, do not exceed, in milliseconds. */
+        /** @description Median and 95th percentile, in milliseconds. */
         Spread: {
+            /** @description The median. */
             p50: number;
+            /** @description The 95th percentile. */
             p95: number;
         };
-        /** @description A run that was taken. */
+        /** @description An accepted run. */
         Started: {
+            /** @description The thread's name. */
             threadId: string;
+            /** @description The run's name. */
             runId: string;
+            /** @description Baton's own id of the thread, a UUID. */
             conversationId: string;
             /**
-             * @description QUEUED while another run of the thread goes before it.
+             * @description QUEUED while another run of the thread goes first.
              * @enum {string}
              */
             status: "QUEUED" | "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED";
-            /** @description Where to watch it, from the request on. */
+            /** @description The event stream of the thread, starting at this request. */
             eventsUrl: string;
         };
-        /** @description What the runs of a project came to, and what goes on. */
+        /** @description Statistics of a project's runs, and their current state. */
         Stats: {
-            /** @enum {string} */
+            /**
+             * @description The time window.
+             * @enum {string}
+             */
             window: "hour" | "day" | "week";
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Start of the window.
+             */
             from: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description End of the window.
+             */
             to: string;
-            /** @description Of a bucket, in seconds. */
+            /** @description Length of a bucket, in seconds. */
             step: number;
+            /** @description The window in buckets of `step` seconds. */
             buckets: components["schemas"]["StatsBucket"][];
+            /** @description Totals of the window. */
             totals: components["schemas"]["StatsTotals"];
-            /** @description Those first that are most; codes beyond a hundred are `other`. */
+            /** @description Failures by error code, sorted by count. At most 100 codes, the rest as `other`. */
             failures: components["schemas"]["StatsFailure"][];
-            /** @description Those first that have most runs; with the tokens that runs at work have used so far. */
+            /** @description Agents and workflows, sorted by number of runs. Tokens include what unfinished runs have used so far. */
             agents: components["schemas"]["StatsAgent"][];
+            /** @description The current state. */
             now: components["schemas"]["StatsNow"];
-            /** @description Those first that came last. */
+            /** @description Server processes, newest first. */
             instances: components["schemas"]["Instance"][];
-            /** @description Runs of before are still being counted, as after an upgrade: the numbers are too small. */
+            /** @description Earlier runs are still being counted, for example after an upgrade. Numbers are too low until this is false. */
             counting: boolean;
         };
-        /** @description What the runs of an agent or a workflow came to. */
+        /** @description Statistics of an agent or workflow. */
         StatsAgent: {
+            /** @description The agent or workflow. */
             agent: string;
-            /** @description That are over. */
+            /** @description Number of finished runs. */
             runs: number;
+            /** @description Number of failed runs. */
             failed: number;
             inputTokens: number;
             outputTokens: number;
-            /** @description By the current prices; null when a model has none. */
+            /** @description Cost at current prices. Null if a model has no price. */
             cost: number | null;
             durationMs: components["schemas"]["Spread"] | null;
         };
-        /** @description What runs came to in a step of time. */
+        /** @description Counts of one time bucket. */
         StatsBucket: {
             /**
              * Format: date-time
-             * @description When it begins.
+             * @description Start of the bucket.
              */
             at: string;
             started: number;
@@ -5034,183 +5375,225 @@ export interface components {
             firstEventMs: components["schemas"]["Spread"] | null;
             durationMs: components["schemas"]["Spread"] | null;
         };
-        /** @description How many runs have failed with a code. */
+        /** @description Number of runs that failed with an error code. */
         StatsFailure: {
+            /** @description The error code. */
             code: string;
+            /** @description Number of runs. */
             count: number;
         };
-        /** @description What goes on; of each up to 10 000 are counted. */
+        /** @description The current state. Each number counts up to 10 000. */
         StatsNow: {
+            /** @description Running runs. */
             running: number;
+            /** @description Queued runs. */
             queued: number;
+            /** @description Waiting runs. */
             waiting: number;
             /** Format: date-time */
             oldestQueuedAt: string | null;
             /**
              * Format: date-time
-             * @description When the first of what is waited for was asked.
+             * @description Time of the oldest open interrupt.
              */
             oldestWaitingAt: string | null;
         };
-        /** @description What runs came to. */
+        /** @description Totals of the window. */
         StatsTotals: {
+            /** @description Generations started. */
             started: number;
+            /** @description Generations completed. */
             completed: number;
+            /** @description Generations failed. */
             failed: number;
+            /** @description Generations cancelled. */
             cancelled: number;
-            /** @description Null when there is none. */
+            /** @description Null without any run. */
             firstEventMs: components["schemas"]["Spread"] | null;
+            /** @description Null without any run. */
             durationMs: components["schemas"]["Spread"] | null;
         };
         /** @description One execution of a node. */
         Step: {
+            /** @description The step's id. */
             id: string;
+            /** @description The run. */
             runId: string;
-            /** @description In the order they started, from 1. */
+            /** @description Order of the start, from 1. */
             stepNumber: number;
+            /** @description The node. */
             nodeId: string;
-            /** @enum {string} */
+            /**
+             * @description The step's status.
+             * @enum {string}
+             */
             status: "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED";
+            /** @description The input, as text. */
             input: string;
+            /** @description The output, as text. Null until the step ends. */
             output: string | null;
-            /** @description Why it failed, as a sentence. Null without an error. */
+            /** @description Why the step failed, as a sentence. Null without an error. */
             error: string | null;
-            /** @description The error's code, for programs. Null without an error. */
+            /** @description The error code. Null without an error. */
             errorCode: string | null;
             /** @description Whether another attempt may succeed. Null without an error. */
             errorRetryable: boolean | null;
-            /** @description Null until it is over. */
+            /** @description Null until the step ends. */
             durationMs: number | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Start time.
+             */
             startedAt: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description End time. Null until the step ends.
+             */
             completedAt: string | null;
         };
         /** @description A page of a list. */
         StepPage: {
             items: components["schemas"]["Step"][];
-            /** @description The `cursor` of the next page, null on the last. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description Number of items in the whole list. Always present for a run's steps, messages and model calls. Other lists are counted with `count=true`, else it is null. It is also null for more than 10 000 items, and if counting would read more than a page does. */
             total: number | null;
         };
-        /** @description What opens a stream. */
+        /** @description A ticket that opens a stream. */
         StreamTicket: {
-            /** @description The value of the parameter `ticket`. It is a secret. */
+            /** @description Value of the query parameter `ticket`. Keep it secret. */
             ticket: string;
             /**
              * Format: date-time
-             * @description When it opens nothing more, and the streams that it has opened end.
+             * @description Expiry time. Streams opened with the ticket end then.
              */
             expiresAt: string;
         };
-        /** @description A thread. */
+        /** @description A thread: one conversation. */
         Thread: {
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
-            /** @description The thread, as Baton names it: a UUID. */
+            /** @description Baton's own id of the thread, a UUID. */
             conversationId: string;
-            /** @description Whose it is. */
+            /** @description The owner of the thread. */
             user: string;
+            /** @description Null if the thread has no title. */
             title: string | null;
+            /** @description Metadata that clients gave the thread. */
             metadata: Record<string, never>;
-            /** @description It is put away: front ends show it apart. */
+            /** @description Whether the thread is archived. Front ends show archived threads apart. */
             archived: boolean;
-            /** @description The run that is running or waiting, else the latest; null when there has been none. */
+            /** @description The running or waiting run, else the latest one. Null if the thread has had no run. */
             runId: string | null;
             /** @description The agent or workflow of that run. */
             agent: string | null;
+            /** @description The status of that run. */
             status: ("QUEUED" | "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED") | null;
-            /** @description The first 200 characters of what that run was asked; null for nothing, and for more than 64 KiB. */
+            /** @description The first 200 characters of that run's input. Null without input, or if it exceeds 64 KiB. */
             asked: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Creation time.
+             */
             createdAt: string;
             /**
              * Format: date-time
-             * @description When something last happened on it.
+             * @description Time of the latest activity.
              */
             updatedAt: string;
         };
-        /** @description A message of a thread, as AG-UI has it. */
+        /** @description A message of a thread, in AG-UI's form. */
         ThreadMessage: {
-            /** @description Unique in its thread. */
+            /** @description Unique in the thread. */
             id: string;
-            /** @enum {string} */
+            /**
+             * @description The author's role.
+             * @enum {string}
+             */
             role: "user" | "assistant" | "system" | "developer" | "tool" | "reasoning" | "activity";
-            /** @description Text; of a user or tool message also parts; of an activity an object. */
+            /** @description Text. User and tool messages may have parts, activity messages an object. */
             content?: string | unknown[] | Record<string, never>;
+            /** @description Name of the author. */
             name?: string;
-            /** @description Of an assistant message. */
+            /** @description Assistant messages only. */
             toolCalls?: components["schemas"]["ToolCall"][];
-            /** @description Of a tool message. */
+            /** @description Tool messages only. */
             toolCallId?: string;
-            /** @description Of a tool message. */
+            /** @description Tool messages only: why the tool failed. */
             error?: string;
-            /** @description Of an activity message. */
+            /** @description Activity messages only. */
             activityType?: string;
+            /** @description An opaque value of the provider. */
             encryptedValue?: string;
+            /** @description The sub-agent invocation it belongs to. */
             subagentRunId?: string;
             metadata?: Record<string, never>;
         };
         /** @description Messages of a thread, and its state. */
         ThreadMessages: {
-            /** @description The thread, as its client named it. */
+            /** @description The thread's name, as chosen by its client. */
             threadId: string;
+            /** @description The messages, in the thread's order. */
             messages: components["schemas"]["ThreadMessage"][];
             /** @description The thread's state. */
             state: Record<string, never>;
-            /** @description The last event that is in it; `after_event_id` of a stream that goes on from here. */
+            /** @description Id of the last event included. Pass it as `after_event_id` to continue with a stream. */
             lastEventId: number;
         };
         /** @description A page of a list. */
         ThreadPage: {
             items: components["schemas"]["Thread"][];
-            /** @description The `cursor` of the next page, null on the last. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description Number of items in the whole list. Always present for a run's steps, messages and model calls. Other lists are counted with `count=true`, else it is null. It is also null for more than 10 000 items, and if counting would read more than a page does. */
             total: number | null;
         };
-        /** @description Somebody who has threads in a project. */
+        /** @description A user who has threads in the project. */
         ThreadUser: {
+            /** @description The user's name. */
             user: string;
-            /** @description Counting stops at 1 000. */
+            /** @description Number of the user's threads. Counting stops at 1 000. */
             threads: number;
             /**
              * Format: date-time
-             * @description When something last happened on one of them.
+             * @description Time of the latest activity on one of the threads.
              */
             lastActiveAt: string;
         };
-        /** @description In seconds. */
+        /** @description Timeouts, in seconds. */
         TimeLimits: {
+            /** @description From a run's start to its end. */
             run: number;
+            /** @description One execution of an agent. */
             step: number;
+            /** @description One tool call. */
             tool: number;
+            /** @description Time a person has to answer an approval. */
             approval: number;
-            /** @description For a dropped client to come back, until its run is cancelled. */
+            /** @description Time a disconnected client has to reconnect before its run is cancelled. */
             onDisconnectGrace: number;
-            /** @description For a request's line and headers. */
+            /** @description Time to receive a request's line and headers. */
             requestHead: number;
-            /** @description For the whole of its body. */
+            /** @description Time to receive the whole body. */
             requestBody: number;
-            /** @description Until an answer that is no stream is taken. */
+            /** @description Time in which the client must read a response that is not a stream. */
             answer: number;
-            /** @description For which a body may not get on, or an answer not be taken. */
+            /** @description Maximum pause while a body is received or a response is read. */
             stall: number;
-            /** @description Between two requests of a connection. */
+            /** @description Maximum idle time of a connection between two requests. */
             idle: number;
-            /** @description For one write to the reader of a stream. */
+            /** @description Time for one write to a stream's reader. */
             write: number;
-            /** @description Silence after which a stream is pinged. */
+            /** @description Time without events after which a stream is pinged. */
             ping: number;
-            /** @description For a worker or a tool that was cancelled, until nobody waits for it. */
+            /** @description Time a cancelled worker or tool has to return. After it Baton stops waiting. */
             grace: number;
-            /** @description For runs at work when the server stops. */
+            /** @description Time running runs have to finish when the server stops. */
             drain: number;
-            /** @description For a write that the database does not answer, until its outcome is said to be unknown. */
+            /** @description Time for a database commit. After it the outcome is reported as unknown. */
             commit: number;
         };
-        /** @description Tokens of one provider and model. Input and output are totals, the others parts of them. */
+        /** @description Tokens used with one provider and model. `inputTokens` and `outputTokens` are totals; the other counts are parts of them. */
         TokenUsage: {
             provider?: string;
             model?: string;
@@ -5225,25 +5608,32 @@ export interface components {
         Tool: {
             name: string;
             description: string;
-            /** @description A JSON Schema of its arguments; null admits any object. */
+            /** @description JSON Schema of the arguments. Null accepts any object. */
             parameters: Record<string, never> | null;
-            /** @description A call may be made twice. */
+            /** @description Whether a call may be repeated safely. */
             idempotent: boolean;
-            /** @description A person is asked before each call. */
+            /** @description Whether each call needs a person's approval. */
             approval: boolean;
             origin: components["schemas"]["Origin"];
-            /** @description Null for what depends on nothing, or was not needed yet. */
+            /** @description Null without dependencies, or before the first use. */
             health: components["schemas"]["Health"] | null;
         };
         /** @description What a tool returned. */
         ToolAgentOutput: {
+            /** @description The tool. */
             tool_name: string;
+            /** @description The tool call. */
             tool_call_id: string;
+            /** @description The arguments the tool was called with. */
             tool_call_args?: Record<string, never>;
-            /** @enum {string} */
+            /**
+             * @description How the call ended.
+             * @enum {string}
+             */
             status: "success" | "partial" | "failure";
-            /** @description The result, as a model reads it. */
+            /** @description The result, as the model reads it. */
             result_summary: string;
+            /** @description Display hints for front ends. */
             ui_hints?: Record<string, never>;
             error?: components["schemas"]["OutputError"];
             /** @description Any JSON value. */
@@ -5251,37 +5641,39 @@ export interface components {
         };
         /** @description A tool call of an assistant message. */
         ToolCall: {
+            /** @description The call's id. */
             id: string;
             /** @constant */
             type: "function";
             function: {
+                /** @description The tool. */
                 name: string;
-                /** @description JSON. */
+                /** @description The arguments, as a JSON text. */
                 arguments: string;
             };
             encryptedValue?: string;
             metadata?: Record<string, never>;
         };
-        /** @description An MCP server, or a program, that has tools. */
+        /** @description An MCP server or a program that provides tools. */
         ToolServer: {
-            /** @description The front of its tools' names. */
+            /** @description Prefix of the names of its tools. */
             name: string;
             description: string;
             origin: components["schemas"]["Origin"];
-            /** @description Null for what depends on nothing, or was not needed yet. */
+            /** @description Null without dependencies, or before the first use. */
             health: components["schemas"]["Health"] | null;
-            /** @description How many it has now. */
+            /** @description Current number of its tools. */
             tools: number;
         };
-        /** @description What the model calls of a project have used. */
+        /** @description Usage of a project's model calls. */
         Usage: {
-            /** @description The first day. */
+            /** @description First day. */
             since: string;
-            /** @description The last day. */
+            /** @description Last day. */
             until: string;
             items: components["schemas"]["UsageSum"][];
         };
-        /** @description The usage of the calls that agree in what is summed by. */
+        /** @description Usage of the calls in one group. */
         UsageSum: {
             day?: string;
             user?: string;
@@ -5290,15 +5682,15 @@ export interface components {
             provider?: string;
             model?: string;
             calls: number;
-            /** @description Of input and output. */
+            /** @description Input and output tokens. */
             tokens: number;
-            /** @description With the cached ones. */
+            /** @description Includes cached tokens. */
             inputTokens: number;
             cachedInputTokens: number;
-            /** @description With those of reasoning. */
+            /** @description Includes reasoning tokens. */
             outputTokens: number;
             reasoningTokens: number;
-            /** @description By the prices at the time of each call; null on a server without prices. */
+            /** @description Cost at the prices at the time of each call. Null on a server without prices. */
             cost: number | null;
             /** @description Null on a server without prices. */
             currency: string | null;
@@ -5306,90 +5698,99 @@ export interface components {
         /** @description A page of a list. */
         UserPage: {
             items: components["schemas"]["ThreadUser"][];
-            /** @description The `cursor` of the next page, null on the last. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description Number of items in the whole list. Always present for a run's steps, messages and model calls. Other lists are counted with `count=true`, else it is null. It is also null for more than 10 000 items, and if counting would read more than a page does. */
             total: number | null;
         };
-        /** @description A list of runs that a user has saved. */
+        /** @description A saved list of runs. */
         View: {
-            /** @description Unique among the user's. */
+            /** @description The view's name, unique among the user's views. */
             name: string;
-            /** @description Of the address of the list in the console, up to 2 KiB. */
+            /** @description The query of the list's URL in the console, up to 2 KiB. */
             query: string;
         };
-        /** @description The views of a user. */
+        /** @description The saved views of a user. */
         Views: {
             items: components["schemas"]["View"][];
         };
-        /** @description A call of a model with its prompt and answer. */
+        /** @description A model call with its prompt and answer. */
         WholeModelCall: {
             /** @description The `callId` of the run's `model-call` events. */
             id: string;
-            /** @description The number of the step. */
+            /** @description Number of the step. */
             step: number;
             provider: string | null;
             model: string | null;
-            /** @enum {string} */
+            /**
+             * @description The call's status.
+             * @enum {string}
+             */
             status: "started" | "finished" | "failed" | "interrupted";
             finishReason: string | null;
-            /** @description Null while the call is under way, and where the provider has not told. */
+            /** @description Null until the call ends, and if the provider reported no usage. */
             usage: components["schemas"]["TokenUsage"] | null;
-            /** @description Of its tokens, by the prices of the agents that are offered now; null when its model has none. */
+            /** @description Cost of its tokens at the current prices of the agents. Null if its model has no price. */
             cost: number | null;
             error: components["schemas"]["OutputError"] | null;
-            /** @description From its beginning to the first piece of the answer. */
+            /** @description Milliseconds from the start of the call to the first token. */
             firstTokenMs: number | null;
-            /** @description Null until it is over. */
+            /** @description Duration in milliseconds. Null until the call ends. */
             durationMs: number | null;
             /** Format: date-time */
             startedAt: string;
-            /** @description Null where prompts are not kept. */
+            /** @description The prompt. Null if the server keeps no prompts. */
             sent: components["schemas"]["SentPrompt"] | null;
-            /** @description Null until it is over, without an answer, and where prompts are not kept. */
+            /** @description The answer. Null until the call ends, without an answer, and if the server keeps no prompts. */
             answered: components["schemas"]["ModelAnswer"] | null;
         };
         /** @description What a worker returned. */
         WorkerAgentOutput: {
-            /** @enum {string} */
+            /**
+             * @description How the worker ended.
+             * @enum {string}
+             */
             status: "success" | "partial_success" | "failed";
             answer: string;
             key_points?: string[];
             result_type?: string;
             suggested_actions?: string[];
             error?: components["schemas"]["OutputError"];
+            /** @description Display hints for front ends. */
             ui_hints?: Record<string, never>;
-            /** @description The answer of an agent with an output schema, as JSON. */
+            /** @description The JSON answer of an agent with an output schema. */
             result?: unknown;
         };
         /** @description A workflow. */
         Workflow: {
-            /** @description What requests call it. */
+            /** @description Use it as `workflowId` in requests. */
             name: string;
             description: string;
             nodes: components["schemas"]["WorkflowNode"][];
             origin: components["schemas"]["Origin"];
-            /** @description Null for what depends on nothing, or was not needed yet. */
+            /** @description Null without dependencies, or before the first use. */
             health: components["schemas"]["Health"] | null;
         };
         /** @description A node of a workflow. */
         WorkflowNode: {
+            /** @description The node's id. */
             id: string;
-            /** @description The agent that it runs; one of agent and tool is null. */
+            /** @description The agent to run. Either `agent` or `tool` is null. */
             agent: string | null;
+            /** @description The tool to call. Either `agent` or `tool` is null. */
             tool: string | null;
-            /** @description The nodes that it comes after. */
+            /** @description Nodes that must end before this one. */
             needs: string[];
-            /** @description The condition under which it runs; null means always. */
+            /** @description Condition for executing the node. Null means always. */
             when: string | null;
         };
-        /** @description The workflows, by name. */
+        /** @description Workflows, by name. */
         Workflows: {
             workflows: components["schemas"]["Workflow"][];
         };
     };
     responses: {
-        /** @description There is no such agent or workflow. */
+        /** @description The agent or workflow does not exist. */
         AgentNotFound: {
             headers: {
                 [name: string]: unknown;
@@ -5398,7 +5799,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description It is yours but not allowed, or the request comes from a web page of a foreign origin. */
+        /** @description Your role does not permit this request, or it comes from a web page of a foreign origin. */
         Forbidden: {
             headers: {
                 [name: string]: unknown;
@@ -5407,7 +5808,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description A mistake of the server. The log says more under the same requestId. */
+        /** @description Internal error. The server's log has details under the same `requestId`. */
         Internal: {
             headers: {
                 [name: string]: unknown;
@@ -5416,7 +5817,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The request is wrong; detail says what. */
+        /** @description Invalid request; `detail` says what is wrong. */
         Invalid: {
             headers: {
                 [name: string]: unknown;
@@ -5425,7 +5826,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The Host is not a name of this server. */
+        /** @description The Host header is not a name of this server. */
         Misdirected: {
             headers: {
                 [name: string]: unknown;
@@ -5434,7 +5835,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description It is not there, or not yours. */
+        /** @description The resource does not exist or is not visible to you. */
         NotFound: {
             headers: {
                 [name: string]: unknown;
@@ -5443,10 +5844,10 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is too much to do. */
+        /** @description A queue is full, or a limit or budget is reached. Retry after `Retry-After` seconds. */
         Overloaded: {
             headers: {
-                /** @description Seconds after which to try again. */
+                /** @description Seconds to wait before a retry. */
                 "Retry-After"?: number;
                 [name: string]: unknown;
             };
@@ -5454,7 +5855,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is no such project, or you are not in it. */
+        /** @description The project does not exist, or you are not a member. */
         ProjectNotFound: {
             headers: {
                 [name: string]: unknown;
@@ -5463,7 +5864,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is no such thread, or it is not yours. */
+        /** @description The thread does not exist or is not visible to you. */
         ThreadNotFound: {
             headers: {
                 [name: string]: unknown;
@@ -5472,7 +5873,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The body is too large. */
+        /** @description The request body is too large. */
         TooLarge: {
             headers: {
                 [name: string]: unknown;
@@ -5481,7 +5882,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The server does not know who you are, or the credential has expired or was revoked. */
+        /** @description The credential is missing or wrong, has expired or was revoked. */
         Unauthorized: {
             headers: {
                 /** @description `Bearer`. */
@@ -5492,10 +5893,10 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The server stops, or its database is away. */
+        /** @description The server is starting, stopping or overloaded, or its database is unavailable. */
         Unavailable: {
             headers: {
-                /** @description Seconds after which to try again. */
+                /** @description Seconds to wait before a retry. */
                 "Retry-After"?: number;
                 [name: string]: unknown;
             };
@@ -5523,11 +5924,11 @@ export interface operations {
     startRun: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: {
-                /** @description 1 to 255 visible characters. The same key and body within 24 hours get the first answer again; another body gets 409. */
+                /** @description 1 to 255 visible ASCII characters. Repeating a request with the same key and body within 24 hours returns the first response. The same key with another body returns 409. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -5546,7 +5947,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The run was taken. */
+            /** @description The run was accepted. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5564,7 +5965,7 @@ export interface operations {
                     "application/json": components["schemas"]["Started"];
                 };
             };
-            /** @description The body is wrong, or asks what the thread's state does not admit. */
+            /** @description Invalid request body, or not allowed in the thread's current state. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5575,7 +5976,7 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
-            /** @description There is no such agent, workflow or project. */
+            /** @description The agent, workflow or project does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5584,7 +5985,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The request is at odds with what is there. */
+            /** @description Conflict with an existing run, with the thread's state, or with an earlier answer or request. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5593,7 +5994,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body or what is new in it is too large. */
+            /** @description The body, or its new content, is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5612,24 +6013,24 @@ export interface operations {
     watchThread: {
         parameters: {
             query?: {
-                /** @description `Last-Event-ID`, as polyfills of EventSource send it. The header wins over it. */
+                /** @description `Last-Event-ID` as sent by EventSource polyfills. The header overrides it. */
                 lastEventId?: string;
-                /** @description The same, for the first request: an event's id, or `latest` for only what is yet to come. Absent: from the first event. */
+                /** @description Where the first request begins: after the event with this id, or `latest` for new events only. Default: the first event. */
                 after_event_id?: string;
-                /** @description Stay when the thread is idle. */
+                /** @description Keep the stream open when the thread is idle. Default: false. */
                 follow?: boolean;
-                /** @description Milliseconds to gather events for one write. */
+                /** @description Collect events for up to this many milliseconds and write them together. */
                 gather?: number;
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: {
-                /** @description The id of the last event the reader has: the stream goes on behind it. EventSource sends it by itself. It wins over `after_event_id`. */
+                /** @description Id of the last event received; the stream continues after it. EventSource sends this header itself. It overrides `after_event_id`. */
                 "Last-Event-ID"?: string;
             };
             path: {
                 /**
-                 * @description The thread: your own name for it, or its `conversationId`. Percent-encode what a path cannot hold.
+                 * @description The thread, by your own name for it or by its `conversationId`. Percent-encode characters that a path cannot contain.
                  * @example main
                  */
                 thread_id: string;
@@ -5665,14 +6066,14 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description There is nothing behind the cursor, and the thread is not busy. EventSource then stops reconnecting. */
+            /** @description There are no events after the cursor, and the thread is not busy. EventSource then stops reconnecting. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The cursor is wrong or beyond the log's end. */
+            /** @description The cursor is invalid or beyond the end of the log. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5692,25 +6093,25 @@ export interface operations {
     lookAtAgent: {
         parameters: {
             query?: {
-                /** @description The thread; one that nobody knows is empty. */
+                /** @description The thread. An unknown thread is empty. */
                 threadId?: string;
-                /** @description Absent: as many as fit. */
+                /** @description Maximum number of messages. Default: as many as fit. */
                 limit?: number;
-                /** @description A message's id: those before it. */
+                /** @description A message id. Returns the messages before it. */
                 before?: string;
                 /** @description The run, by any of its names. */
                 runId?: string;
-                /** @description The id of the event behind which the stream begins, -1 for all of it. */
+                /** @description The stream begins after the event with this id. -1 for all events. */
                 offset?: string;
-                /** @description AG-UI's, as in a request for a run. */
+                /** @description The client's AG-UI version, as in `RunRequest`. */
                 protocolVersion?: string;
-                /** @description `Last-Event-ID`, as polyfills of EventSource send it. The header wins over it. */
+                /** @description `Last-Event-ID` as sent by EventSource polyfills. The header overrides it. */
                 lastEventId?: string;
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: {
-                /** @description The id of the last event the reader has: the stream goes on behind it. EventSource sends it by itself. It wins over `after_event_id`. */
+                /** @description Id of the last event received; the stream continues after it. EventSource sends this header itself. It overrides `after_event_id`. */
                 "Last-Event-ID"?: string;
             };
             path: {
@@ -5724,47 +6125,64 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The thread; for `runId` the run's events. */
+            /** @description The thread, or with `runId` the run's events. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
+                        /** @description The messages. */
                         messages: {
+                            /** @description The message id. */
                             id: string;
-                            /** @enum {string} */
+                            /**
+                             * @description The author's role.
+                             * @enum {string}
+                             */
                             role: "user" | "assistant" | "system";
+                            /** @description The parts. */
                             parts: {
-                                /** @enum {string} */
+                                /**
+                                 * @description The kind of part.
+                                 * @enum {string}
+                                 */
                                 type: "text" | "thinking" | "tool-call" | "tool-result" | "image" | "audio" | "video" | "document";
+                                /** @description The text. */
                                 content?: string;
                                 /** @description Where a media part's bytes are. */
                                 source?: {
+                                    /** @description The form of `value`. */
                                     type: string;
+                                    /** @description Base64 data, a URL, or a provider's file handle. */
                                     value: string;
+                                    /** @description Media type. */
                                     mimeType?: string;
+                                    /** @description The provider of the handle. */
                                     provider?: string;
                                 };
-                                /** @description Of a call. */
+                                /** @description Id of the call. */
                                 id?: string;
-                                /** @description Of its tool. */
+                                /** @description The called tool. */
                                 name?: string;
-                                /** @description As JSON. */
+                                /** @description The arguments, as a JSON text. */
                                 arguments?: string;
                                 /** @description The arguments. */
                                 input?: unknown;
-                                /** @description The call's result. */
+                                /** @description Result of the call. */
                                 output?: unknown;
-                                /** @description What is asked about the call. */
+                                /** @description The approval requested for the call. */
                                 approval?: {
+                                    /** @description Id of the interrupt. */
                                     id: string;
+                                    /** @description Whether the call waits for approval. */
                                     needsApproval: boolean;
                                 };
-                                /** @description The call that a result is of. */
+                                /** @description The call of a result. */
                                 toolCallId?: string;
-                                /** @description Of a call or a result. */
+                                /** @description State of a call or a result. */
                                 state?: string;
+                                /** @description Why the call failed. */
                                 error?: string;
                             }[];
                             /** Format: date-time */
@@ -5781,12 +6199,13 @@ export interface operations {
                         interrupts: {
                             /** @description The run's name in this span. */
                             runId: string;
+                            /** @description The open interrupts. */
                             pending: Record<string, never>[];
                         } | null;
                         page: {
-                            /** @description The thread has messages before these. */
+                            /** @description Whether the thread has earlier messages. */
                             truncated: boolean;
-                            /** @description `before` of the page before. */
+                            /** @description `before` of the previous page. */
                             cursor?: string;
                         };
                     };
@@ -5814,7 +6233,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description A parameter is wrong. */
+            /** @description Invalid query parameter. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5825,7 +6244,7 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
-            /** @description There is no such agent or run. */
+            /** @description The agent or run does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5842,13 +6261,13 @@ export interface operations {
     runAgent: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: {
-                /** @description 1 to 255 visible characters. The same key and body within 24 hours get the first answer again; another body gets 409. */
+                /** @description 1 to 255 visible ASCII characters. Repeating a request with the same key and body within 24 hours returns the first response. The same key with another body returns 409. */
                 "Idempotency-Key"?: string;
-                /** @description Of a request that is sent again: the last event that its client has got. Its run is shown behind it. */
+                /** @description For a repeated request: the last event received. The run's events continue after it. */
                 "Last-Event-ID"?: string;
             };
             path: {
@@ -5915,7 +6334,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The body is wrong, or asks what the thread's state does not admit. */
+            /** @description Invalid request body, or not allowed in the thread's current state. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5926,7 +6345,7 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
-            /** @description There is no such agent, workflow or project. */
+            /** @description The agent, workflow or project does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5935,7 +6354,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The request is at odds with what is there. */
+            /** @description Conflict with an existing run, with the thread's state, or with an earlier answer or request. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5944,7 +6363,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body or what is new in it is too large. */
+            /** @description The body, or its new content, is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5963,7 +6382,7 @@ export interface operations {
     connectAgent: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -5991,7 +6410,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description RUN_STARTED, STATE_SNAPSHOT, MESSAGES_SNAPSHOT and what is open, opened again, without ids; then the log behind it, until the thread is not busy. Of a thread that nobody knows: empty. */
+            /** @description RUN_STARTED, STATE_SNAPSHOT, MESSAGES_SNAPSHOT and the start events of everything still open, without ids. The log follows until the thread is not busy. The stream of an unknown thread is empty. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6013,7 +6432,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The body is wrong. */
+            /** @description Invalid request body. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6047,7 +6466,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description AG-UI's AgentCapabilities. What is left out is unknown. */
+            /** @description AG-UI's AgentCapabilities. Absent members are unknown. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6068,7 +6487,7 @@ export interface operations {
     listRuns: {
         parameters: {
             query?: {
-                /** @description Only runs of these statuses: several with commas between them, or the parameter several times. */
+                /** @description Only runs with one of these statuses. Separate several with commas, or repeat the parameter. */
                 status?: string;
                 /** @description Only runs of this agent. */
                 agent?: string;
@@ -6076,31 +6495,31 @@ export interface operations {
                 workflowId?: string;
                 /** @description Only runs of this thread. */
                 threadId?: string;
-                /** @description Only runs that were created then or later. */
+                /** @description Only runs created at or after this time. */
                 since?: string;
-                /** @description Only runs that were created before. */
+                /** @description Only runs created before this time. */
                 until?: string;
-                /** @description Only runs with these words in the id, the threadId, the thread's title, the input, the answer or the error, in upper or lower case. The last word may be the beginning of one. An exact id finds its run at once; a conversationId, all its runs. */
+                /** @description Only runs that contain all these words, ignoring case. Searches the id, the threadId, the thread's title, the input, the answer and the error. The last word may be a prefix. An exact run id returns that run immediately; a conversationId returns all runs of the thread. */
                 q?: string;
-                /** @description Only runs with this tag in `metadata.tags`: several with commas between them, or the parameter several times. */
+                /** @description Only runs with these tags in `metadata.tags`. Separate several with commas, or repeat the parameter. */
                 tag?: string;
-                /** @description Only runs with this value of a member of their metadata: of `name`, or of any other that the parameter names. */
+                /** @description Only runs whose metadata member `name` has this value. Replace `name` in the parameter by the name of any member. */
                 "metadata.name"?: string;
-                /** @description Which come first. */
+                /** @description The sort order. */
                 order?: "newest" | "oldest";
-                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
+                /** @description The `nextCursor` of the previous page. The filters must be the same as for that page. */
                 cursor?: string;
-                /** @description How many items the page may hold. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
-                /** @description Also count the list: see `total`. */
+                /** @description Count the whole list and return the number in `total`. */
                 count?: boolean;
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
@@ -6168,12 +6587,12 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description 1 to 255 visible characters. The same key and body within 24 hours get the first answer again; another body gets 409. */
+                /** @description 1 to 255 visible ASCII characters. Repeating a request with the same key and body within 24 hours returns the first response. The same key with another body returns 409. */
                 "Idempotency-Key"?: string;
             };
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
@@ -6186,7 +6605,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The run was taken. */
+            /** @description The run was accepted. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6204,7 +6623,7 @@ export interface operations {
                     "application/json": components["schemas"]["Started"];
                 };
             };
-            /** @description The body is wrong, or asks what the thread's state does not admit. */
+            /** @description Invalid request body, or not allowed in the thread's current state. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6215,7 +6634,7 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
-            /** @description There is no such agent, workflow or project. */
+            /** @description The agent, workflow or project does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6224,7 +6643,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The request is at odds with what is there. */
+            /** @description Conflict with an existing run, with the thread's state, or with an earlier answer or request. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6233,7 +6652,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body or what is new in it is too large. */
+            /** @description The body, or its new content, is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -6252,17 +6671,17 @@ export interface operations {
     getRun: {
         parameters: {
             query?: {
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 runId: string;
             };
             cookie?: never;
@@ -6321,31 +6740,31 @@ export interface operations {
     deleteRun: {
         parameters: {
             query?: {
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 runId: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description It is deleted. */
+            /** @description The run was deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description It is not over. */
+            /** @description The run has not finished. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6365,17 +6784,17 @@ export interface operations {
     getDefinition: {
         parameters: {
             query?: {
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 runId: string;
             };
             cookie?: never;
@@ -6427,28 +6846,28 @@ export interface operations {
     listSteps: {
         parameters: {
             query?: {
-                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
+                /** @description The `nextCursor` of the previous page. The filters must be the same as for that page. */
                 cursor?: string;
-                /** @description How many items the page may hold. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 runId: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description A page of steps. */
+            /** @description A page of steps, ordered by number. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6492,24 +6911,24 @@ export interface operations {
     listNodeStates: {
         parameters: {
             query?: {
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 runId: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description All of them. */
+            /** @description The states of all nodes. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6550,28 +6969,28 @@ export interface operations {
     listModelCalls: {
         parameters: {
             query?: {
-                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
+                /** @description The `nextCursor` of the previous page. The filters must be the same as for that page. */
                 cursor?: string;
-                /** @description How many items the page may hold. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 runId: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description A page of calls. */
+            /** @description A page of model calls. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6620,26 +7039,26 @@ export interface operations {
     getModelCall: {
         parameters: {
             query?: {
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 runId: string;
-                /** @description A call, by its id: of a model as the list has it, of a tool by the `toolCallId` of its result. */
+                /** @description The call's id: of a model call as listed, of a tool call the `toolCallId` of its result. */
                 callId: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The call. */
+            /** @description The model call. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6722,7 +7141,7 @@ export interface operations {
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
-            /** @description There is no such run, or no such call in it. */
+            /** @description The run does not exist or is not visible to you, or it has no such model call. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6739,28 +7158,28 @@ export interface operations {
     listMessages: {
         parameters: {
             query?: {
-                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
+                /** @description The `nextCursor` of the previous page. The filters must be the same as for that page. */
                 cursor?: string;
-                /** @description How many items the page may hold. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 runId: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description A page of messages. */
+            /** @description A page of messages, in the order they were added. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6799,20 +7218,20 @@ export interface operations {
     appendMessage: {
         parameters: {
             query?: {
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: {
-                /** @description 1 to 255 visible characters. The same key and body within 24 hours get the first answer again; another body gets 409. */
+                /** @description 1 to 255 visible ASCII characters. Repeating a request with the same key and body within 24 hours returns the first response. The same key with another body returns 409. */
                 "Idempotency-Key"?: string;
             };
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 runId: string;
             };
             cookie?: never;
@@ -6853,7 +7272,7 @@ export interface operations {
                     "application/json": components["schemas"]["Message"];
                 };
             };
-            /** @description The body is wrong, or the run is cancelled. */
+            /** @description Invalid request body, or the run is cancelled. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6865,7 +7284,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            /** @description The key was used with another body. */
+            /** @description The Idempotency-Key was used with another body. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6893,24 +7312,24 @@ export interface operations {
     cancelRun: {
         parameters: {
             query?: {
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 runId: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description It is cancelled. */
+            /** @description The run is cancelled. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6926,7 +7345,7 @@ export interface operations {
                     "application/json": components["schemas"]["Cancelled"];
                 };
             };
-            /** @description It is over. */
+            /** @description The run has already finished. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6946,20 +7365,20 @@ export interface operations {
     rerunRun: {
         parameters: {
             query?: {
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: {
-                /** @description 1 to 255 visible characters. The same key and body within 24 hours get the first answer again; another body gets 409. */
+                /** @description 1 to 255 visible ASCII characters. Repeating a request with the same key and body within 24 hours returns the first response. The same key with another body returns 409. */
                 "Idempotency-Key"?: string;
             };
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 runId: string;
             };
             cookie?: never;
@@ -6975,7 +7394,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The new run was taken. */
+            /** @description The new run was accepted. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6993,7 +7412,7 @@ export interface operations {
                     "application/json": components["schemas"]["Started"];
                 };
             };
-            /** @description The body is wrong, or the run has begun no such node. */
+            /** @description Invalid request body, or the run has not begun this node or made this model call. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7004,7 +7423,7 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
-            /** @description There is no such run, or its agent, workflow or tool is gone. */
+            /** @description The run does not exist or is not visible to you, or its agent, workflow or tool no longer exists. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7013,7 +7432,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description What the run began with is gone. */
+            /** @description The run's input was removed. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -7022,7 +7441,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body or what is new in it is too large. */
+            /** @description The body, or its new content, is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -7041,19 +7460,19 @@ export interface operations {
     listInterrupts: {
         parameters: {
             query?: {
-                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
+                /** @description The `nextCursor` of the previous page. The filters must be the same as for that page. */
                 cursor?: string;
-                /** @description How many items the page may hold. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
-                /** @description Also count the list: see `total`. */
+                /** @description Count the whole list and return the number in `total`. */
                 count?: boolean;
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
@@ -7062,7 +7481,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of them. */
+            /** @description A page of open interrupts. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7083,6 +7502,7 @@ export interface operations {
                      *               }
                      *             }
                      *           },
+                     *           "answerable": true,
                      *           "toolName": null,
                      *           "arguments": null,
                      *           "runId": "run-1",
@@ -7112,20 +7532,20 @@ export interface operations {
     resumeRun: {
         parameters: {
             query?: {
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: {
-                /** @description 1 to 255 visible characters. The same key and body within 24 hours get the first answer again; another body gets 409. */
+                /** @description 1 to 255 visible ASCII characters. Repeating a request with the same key and body within 24 hours returns the first response. The same key with another body returns 409. */
                 "Idempotency-Key"?: string;
             };
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 runId: string;
             };
             cookie?: never;
@@ -7146,13 +7566,13 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description An answer to one or more. */
+                    /** @description One or more answers. */
                     resume: components["schemas"]["ResumeEntry"][];
                 };
             };
         };
         responses: {
-            /** @description It goes on. */
+            /** @description The run continues. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -7167,7 +7587,7 @@ export interface operations {
                     "application/json": components["schemas"]["Resumed"];
                 };
             };
-            /** @description The body is wrong. */
+            /** @description Invalid request body or answer. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7179,7 +7599,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            /** @description It is not open any more, or the key was used with another body. */
+            /** @description The interrupt is no longer open, or the Idempotency-Key was used with another body. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -7198,11 +7618,11 @@ export interface operations {
     getHistory: {
         parameters: {
             query?: {
-                /** @description The thread. Absent: your latest. */
+                /** @description The thread. Default: your latest thread. */
                 threadId?: string;
-                /** @description The latest day before this one, instead of the latest of all. */
+                /** @description Return the latest day with messages before this one. Default: the latest day of all. */
                 before?: string;
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -7253,19 +7673,19 @@ export interface operations {
     listThreads: {
         parameters: {
             query?: {
-                /** @description Only threads with this text in the title or the threadId, in upper or lower case. */
+                /** @description Only threads with this text in the title or the threadId, ignoring case. */
                 q?: string;
-                /** @description Only threads that are put away, or only the others. */
+                /** @description `true` for archived threads only, `false` for the others only. Default: both. */
                 archived?: boolean;
-                /** @description With a role that sees others' threads: whose they are. */
+                /** @description The owner of the threads. Needs a role that sees other users' threads. */
                 user?: string;
-                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
+                /** @description The `nextCursor` of the previous page. The filters must be the same as for that page. */
                 cursor?: string;
-                /** @description How many items the page may hold. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
-                /** @description Also count the list: see `total`. */
+                /** @description Count the whole list and return the number in `total`. */
                 count?: boolean;
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -7305,7 +7725,7 @@ export interface operations {
                     "application/json": components["schemas"]["ThreadPage"];
                 };
             };
-            /** @description A parameter is wrong. */
+            /** @description Invalid query parameter. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7325,23 +7745,23 @@ export interface operations {
     listProjectThreads: {
         parameters: {
             query?: {
-                /** @description Only threads with this text in the title or the threadId, in upper or lower case. */
+                /** @description Only threads with this text in the title or the threadId, ignoring case. */
                 q?: string;
-                /** @description Only threads that are put away, or only the others. */
+                /** @description `true` for archived threads only, `false` for the others only. Default: both. */
                 archived?: boolean;
-                /** @description With a role that sees others' threads: whose they are. */
+                /** @description The owner of the threads. Needs a role that sees other users' threads. */
                 user?: string;
-                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
+                /** @description The `nextCursor` of the previous page. The filters must be the same as for that page. */
                 cursor?: string;
-                /** @description How many items the page may hold. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
-                /** @description Also count the list: see `total`. */
+                /** @description Count the whole list and return the number in `total`. */
                 count?: boolean;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
@@ -7381,7 +7801,7 @@ export interface operations {
                     "application/json": components["schemas"]["ThreadPage"];
                 };
             };
-            /** @description A parameter is wrong. */
+            /** @description Invalid query parameter. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7401,17 +7821,17 @@ export interface operations {
     listUsers: {
         parameters: {
             query?: {
-                /** @description Only users with this text in the name, in upper or lower case. */
+                /** @description Only users with this text in their name, ignoring case. */
                 q?: string;
-                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
+                /** @description The `nextCursor` of the previous page. The filters must be the same as for that page. */
                 cursor?: string;
-                /** @description How many items the page may hold. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
@@ -7442,7 +7862,7 @@ export interface operations {
                     "application/json": components["schemas"]["UserPage"];
                 };
             };
-            /** @description A parameter is wrong. */
+            /** @description Invalid query parameter. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7462,13 +7882,13 @@ export interface operations {
     getThread: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The thread: your own name for it, or its `conversationId`. Percent-encode what a path cannot hold.
+                 * @description The thread, by your own name for it or by its `conversationId`. Percent-encode characters that a path cannot contain.
                  * @example main
                  */
                 thread_id: string;
@@ -7514,13 +7934,13 @@ export interface operations {
     deleteThread: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The thread: your own name for it, or its `conversationId`. Percent-encode what a path cannot hold.
+                 * @description The thread, by your own name for it or by its `conversationId`. Percent-encode characters that a path cannot contain.
                  * @example main
                  */
                 thread_id: string;
@@ -7529,7 +7949,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is deleted. */
+            /** @description The thread was deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -7548,13 +7968,13 @@ export interface operations {
     updateThread: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The thread: your own name for it, or its `conversationId`. Percent-encode what a path cannot hold.
+                 * @description The thread, by your own name for it or by its `conversationId`. Percent-encode characters that a path cannot contain.
                  * @example main
                  */
                 thread_id: string;
@@ -7569,17 +7989,17 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description At most 200 characters. */
+                    /** @description At most 200 characters, without control characters. */
                     title?: string | null;
-                    /** @description At most 64 KiB, in the place of the old one. */
+                    /** @description Replaces the metadata. At most 64 KiB. */
                     metadata?: Record<string, never> | null;
-                    /** @description Front ends show it apart. */
+                    /** @description Whether the thread is archived. Front ends show archived threads apart. */
                     archived?: boolean | null;
                 };
             };
         };
         responses: {
-            /** @description The thread, as it is listed. */
+            /** @description The updated thread. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7604,7 +8024,7 @@ export interface operations {
                     "application/json": components["schemas"]["Thread"];
                 };
             };
-            /** @description The body is wrong. */
+            /** @description Invalid request body. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7634,21 +8054,21 @@ export interface operations {
     listThreadMessages: {
         parameters: {
             query?: {
-                /** @description A message's id: those before it. */
+                /** @description A message id. Returns the messages before it. */
                 before?: string;
-                /** @description Absent: as many as fit. */
+                /** @description Maximum number of messages. Default: as many as fit. */
                 limit?: number;
-                /** @description Also what edits, other answers and rewinds have hidden; then only what is stored. */
+                /** @description Include messages hidden by edits, alternative answers and rewinds. Messages being written are then left out. */
                 hidden?: boolean;
-                /** @description AG-UI's, as in a request for a run. */
+                /** @description The client's AG-UI version, as in `RunRequest`. */
                 protocolVersion?: string;
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The thread: your own name for it, or its `conversationId`. Percent-encode what a path cannot hold.
+                 * @description The thread, by your own name for it or by its `conversationId`. Percent-encode characters that a path cannot contain.
                  * @example main
                  */
                 thread_id: string;
@@ -7687,7 +8107,7 @@ export interface operations {
                     "application/json": components["schemas"]["ThreadMessages"];
                 };
             };
-            /** @description A parameter is wrong. */
+            /** @description Invalid query parameter. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7707,7 +8127,7 @@ export interface operations {
     addAttachment: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -7722,7 +8142,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is there. */
+            /** @description The uploaded attachment. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -7740,7 +8160,7 @@ export interface operations {
                     "application/json": components["schemas"]["Attachment"];
                 };
             };
-            /** @description The form is wrong. */
+            /** @description Invalid form. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7752,7 +8172,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["ProjectNotFound"];
-            /** @description The file is too large, or you have too many. */
+            /** @description The file is too large, or your attachments reach a limit. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -7761,7 +8181,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description It is no form, or the file is of a type that is not taken. */
+            /** @description The body is not a form, or files of this type are not accepted. */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -7778,11 +8198,11 @@ export interface operations {
     getAttachmentURL: {
         parameters: {
             query: {
-                /** @description The project, as the upload's answer says. */
+                /** @description The project, as returned by the upload. */
                 bucket: string;
-                /** @description Where the attachment is, as the upload's answer says. */
+                /** @description The path, as returned by the upload. */
                 path: string;
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -7791,7 +8211,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Where it is for a while. */
+            /** @description The signed URL. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7807,7 +8227,7 @@ export interface operations {
                     "application/json": components["schemas"]["SignedURL"];
                 };
             };
-            /** @description A parameter is wrong. */
+            /** @description Invalid query parameter. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7817,7 +8237,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
-            /** @description The path is not below that of your own attachments, or the page's Origin is not admitted. */
+            /** @description The path is not one of your own attachments, or the page's Origin is not allowed. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7826,7 +8246,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description It is not there. */
+            /** @description The attachment or project does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7843,26 +8263,26 @@ export interface operations {
     getResult: {
         parameters: {
             query?: {
-                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
                 user?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 runId: string;
-                /** @description A call, by its id: of a model as the list has it, of a tool by the `toolCallId` of its result. */
+                /** @description The call's id: of a model call as listed, of a tool call the `toolCallId` of its result. */
                 callId: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The whole result. */
+            /** @description The complete result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7874,7 +8294,7 @@ export interface operations {
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
-            /** @description There is no such run, or the result is whole in the log. */
+            /** @description The run does not exist or is not visible to you, or the log has the complete result. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7891,13 +8311,13 @@ export interface operations {
     getAttachment: {
         parameters: {
             query: {
-                /** @description The project, as the upload's answer says. */
+                /** @description The project, as returned by the upload. */
                 bucket: string;
-                /** @description Where the attachment is, as the upload's answer says. */
+                /** @description The path, as returned by the upload. */
                 path: string;
-                /** @description As signed. */
+                /** @description From the signed URL. */
                 expires: string;
-                /** @description As signed. */
+                /** @description From the signed URL. */
                 signature: string;
             };
             header?: never;
@@ -7925,7 +8345,7 @@ export interface operations {
             };
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
-            /** @description The URL has expired or was not signed here, or the page's Origin is not admitted. */
+            /** @description The URL has expired or was not signed by this server, or the page's Origin is not allowed. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7934,7 +8354,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description It has been removed. */
+            /** @description The attachment was deleted. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7951,13 +8371,13 @@ export interface operations {
     getStats: {
         parameters: {
             query?: {
-                /** @description Absent: hour. */
+                /** @description The time window. Default: `hour`. */
                 window?: "hour" | "day" | "week";
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
@@ -8062,7 +8482,7 @@ export interface operations {
                     "application/json": components["schemas"]["Stats"];
                 };
             };
-            /** @description The window is none. */
+            /** @description Invalid time window. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8082,17 +8502,17 @@ export interface operations {
     getUsage: {
         parameters: {
             query?: {
-                /** @description What to sum up by: a list of `user`, `agent`, `model` and `day`. Absent: one sum of all. */
+                /** @description Group by these, separated by commas: `user`, `agent`, `model`, `day`. Default: one sum of everything. */
                 by?: string;
-                /** @description The first day, like 2024-01-15. Absent: the first of the month. */
+                /** @description First day, such as 2024-01-15. Default: the first of the month. */
                 since?: string;
-                /** @description The last day. Absent: today. */
+                /** @description Last day. Default: today. */
                 until?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
@@ -8132,7 +8552,7 @@ export interface operations {
                     "text/csv": string;
                 };
             };
-            /** @description The query is none, or has more than 10 000 rows. */
+            /** @description Invalid query, or its result has more than 10 000 rows. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8155,7 +8575,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
@@ -8215,29 +8635,29 @@ export interface operations {
     listAudit: {
         parameters: {
             query?: {
-                /** @description Only what this user has asked for. */
+                /** @description Only requests made by this user. */
                 actor?: string;
-                /** @description Only this. */
+                /** @description Only this action. */
                 action?: "start" | "append" | "answer" | "cancel" | "update" | "delete" | "create_key" | "revoke_key";
-                /** @description Only what was about a thread of this user. */
+                /** @description Only requests about a thread of this user. */
                 user?: string;
-                /** @description Only what was about the run of this name, its first. */
+                /** @description Only requests about the run of this name. Use the run's first name. */
                 run?: string;
-                /** @description Only what was asked for then or later. */
+                /** @description Only requests at or after this time. */
                 since?: string;
-                /** @description Only what was asked for before. */
+                /** @description Only requests before this time. */
                 until?: string;
-                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
+                /** @description The `nextCursor` of the previous page. The filters must be the same as for that page. */
                 cursor?: string;
-                /** @description How many items the page may hold. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
-                /** @description Also count the list: see `total`. */
+                /** @description Count the whole list and return the number in `total`. */
                 count?: boolean;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
@@ -8246,7 +8666,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of the audit. */
+            /** @description A page of audit entries. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8290,7 +8710,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
@@ -8304,7 +8724,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Nothing of it is left. */
+            /** @description The data was deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -8323,7 +8743,7 @@ export interface operations {
     listServers: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -8392,7 +8812,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
@@ -8401,7 +8821,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The retention. */
+            /** @description The retention times. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8441,7 +8861,7 @@ export interface operations {
     getMe: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -8486,7 +8906,7 @@ export interface operations {
     listViews: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -8495,7 +8915,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All of them. */
+            /** @description The saved views. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8526,7 +8946,7 @@ export interface operations {
     putViews: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -8549,7 +8969,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description All of them. */
+            /** @description The saved views. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8568,7 +8988,7 @@ export interface operations {
                     "application/json": components["schemas"]["Views"];
                 };
             };
-            /** @description The body is wrong. */
+            /** @description Invalid request body. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8590,9 +9010,9 @@ export interface operations {
     getLimits: {
         parameters: {
             query?: {
-                /** @description For admins: whose limits and use of them, instead of one's own. */
+                /** @description The user whose limits to return. Needs the role admin. Default: the caller. */
                 user?: string;
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -8745,17 +9165,17 @@ export interface operations {
     listKeys: {
         parameters: {
             query?: {
-                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
+                /** @description The `nextCursor` of the previous page. The filters must be the same as for that page. */
                 cursor?: string;
-                /** @description How many items the page may hold. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
-                /** @description Also count the list: see `total`. */
+                /** @description Count the whole list and return the number in `total`. */
                 count?: boolean;
             };
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
@@ -8764,7 +9184,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of keys. */
+            /** @description A page of API keys. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8805,7 +9225,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
@@ -8823,7 +9243,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Whom it is for. */
+                    /** @description The user the key acts for. */
                     user: string;
                     /**
                      * @description What the user may do.
@@ -8832,16 +9252,16 @@ export interface operations {
                     role: "user" | "viewer" | "operator" | "admin";
                     /**
                      * Format: date-time
-                     * @description When it ends. Absent: when it is revoked.
+                     * @description Expiry time. Default: the key is valid until it is revoked.
                      */
                     expiresAt?: string;
-                    /** @description What people call it. */
+                    /** @description A label. */
                     name?: string;
                 };
             };
         };
         responses: {
-            /** @description The key, this once. */
+            /** @description The key with its secret. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -8866,7 +9286,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            /** @description The project has too many. */
+            /** @description The project has reached its maximum number of keys. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8888,12 +9308,12 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The project. `default` unless accounts say otherwise.
+                 * @description The project. `default`, unless the server has accounts.
                  * @example default
                  */
                 projectId: string;
                 /**
-                 * @description The key, by its id.
+                 * @description The key's id.
                  * @example abcdefgh23456
                  */
                 keyId: string;
@@ -8902,7 +9322,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It opens nothing any more. */
+            /** @description The key was revoked. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -8927,7 +9347,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All of them. */
+            /** @description All agents, tools and tool servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9022,11 +9442,11 @@ export interface operations {
     startToolRun: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: {
-                /** @description 1 to 255 visible characters. The same key and body within 24 hours get the first answer again; another body gets 409. */
+                /** @description 1 to 255 visible ASCII characters. Repeating a request with the same key and body within 24 hours returns the first response. The same key with another body returns 409. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -9048,19 +9468,19 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description What the tool is called with. Absent: nothing. */
+                    /** @description Arguments of the call. Default: none. */
                     arguments?: Record<string, never>;
-                    /** @description The thread, a name of your own. Absent: a new one. */
+                    /** @description The thread, by a name of your choice. Default: a new thread. */
                     threadId?: string;
-                    /** @description The run: likewise. */
+                    /** @description The run, by a name of your choice. Default: a new name. */
                     runId?: string;
-                    /** @description The project, unless the query names one. */
+                    /** @description The project. The query overrides it. */
                     projectId?: string;
                 };
             };
         };
         responses: {
-            /** @description The run was taken. */
+            /** @description The run was accepted. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -9078,7 +9498,7 @@ export interface operations {
                     "application/json": components["schemas"]["Started"];
                 };
             };
-            /** @description The body is wrong, or asks what the thread's state does not admit. */
+            /** @description Invalid request body, or not allowed in the thread's current state. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9088,7 +9508,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
-            /** @description It is not for users and viewers. */
+            /** @description The role user or viewer may not call tools directly. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9097,7 +9517,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such tool or project. */
+            /** @description The tool or project does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9106,7 +9526,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The request is at odds with what is there. */
+            /** @description Conflict with an existing run, with the thread's state, or with an earlier answer or request. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9115,7 +9535,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body or what is new in it is too large. */
+            /** @description The body, or its new content, is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -9140,7 +9560,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All of them. */
+            /** @description All workflows. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9186,13 +9606,13 @@ export interface operations {
     monitorAll: {
         parameters: {
             query?: {
-                /** @description `Last-Event-ID`, as polyfills of EventSource send it. The header wins over it. */
+                /** @description `Last-Event-ID` as sent by EventSource polyfills. The header overrides it. */
                 lastEventId?: string;
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: {
-                /** @description The id of the last frame the reader has. EventSource sends it by itself. */
+                /** @description Id of the last frame received. EventSource sends this header itself. */
                 "Last-Event-ID"?: string;
             };
             path?: never;
@@ -9239,13 +9659,13 @@ export interface operations {
             query: {
                 /** @description The agent. */
                 agent: string;
-                /** @description `Last-Event-ID`, as polyfills of EventSource send it. The header wins over it. */
+                /** @description `Last-Event-ID` as sent by EventSource polyfills. The header overrides it. */
                 lastEventId?: string;
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: {
-                /** @description The id of the last frame the reader has. EventSource sends it by itself. */
+                /** @description Id of the last frame received. EventSource sends this header itself. */
                 "Last-Event-ID"?: string;
             };
             path?: never;
@@ -9278,7 +9698,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The parameter agent is missing. */
+            /** @description The parameter `agent` is missing. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9289,7 +9709,7 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
-            /** @description There is no such agent or project. */
+            /** @description The agent or project does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9306,13 +9726,13 @@ export interface operations {
     monitorEvents: {
         parameters: {
             query?: {
-                /** @description `Last-Event-ID`, as polyfills of EventSource send it. The header wins over it. */
+                /** @description `Last-Event-ID` as sent by EventSource polyfills. The header overrides it. */
                 lastEventId?: string;
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: {
-                /** @description The id of the last frame the reader has. EventSource sends it by itself. */
+                /** @description Id of the last frame received. EventSource sends this header itself. */
                 "Last-Event-ID"?: string;
             };
             path?: never;
@@ -9350,17 +9770,17 @@ export interface operations {
     watchThreadSocket: {
         parameters: {
             query?: {
-                /** @description The same, for the first request: an event's id, or `latest` for only what is yet to come. Absent: from the first event. */
+                /** @description Where the first request begins: after the event with this id, or `latest` for new events only. Default: the first event. */
                 after_event_id?: string;
-                /** @description Stay when the thread is idle. */
+                /** @description Keep the stream open when the thread is idle. Default: false. */
                 follow?: boolean;
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The thread: your own name for it, or its `conversationId`. Percent-encode what a path cannot hold.
+                 * @description The thread, by your own name for it or by its `conversationId`. Percent-encode characters that a path cannot contain.
                  * @example main
                  */
                 thread_id: string;
@@ -9369,7 +9789,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The connection is a WebSocket. A request that is refused for what it asks is closed after the upgrade, with 4000 + the HTTP status. */
+            /** @description The connection is a WebSocket. A refused request is closed after the upgrade with code 4000 + HTTP status. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -9379,7 +9799,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             421: components["responses"]["Misdirected"];
-            /** @description The request does not ask for a WebSocket. */
+            /** @description The request does not ask for a WebSocket upgrade. */
             426: {
                 headers: {
                     [name: string]: unknown;
@@ -9394,7 +9814,7 @@ export interface operations {
     runAgentSocket: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -9409,7 +9829,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The connection is a WebSocket. A request that is refused for what it asks is closed after the upgrade, with 4000 + the HTTP status. */
+            /** @description The connection is a WebSocket. A refused request is closed after the upgrade with code 4000 + HTTP status. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -9419,7 +9839,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             421: components["responses"]["Misdirected"];
-            /** @description The request does not ask for a WebSocket. */
+            /** @description The request does not ask for a WebSocket upgrade. */
             426: {
                 headers: {
                     [name: string]: unknown;
@@ -9434,7 +9854,7 @@ export interface operations {
     socket: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -9443,7 +9863,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The connection is a WebSocket. A request that is refused for what it asks is closed after the upgrade, with 4000 + the HTTP status. */
+            /** @description The connection is a WebSocket. A refused request is closed after the upgrade with code 4000 + HTTP status. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -9453,7 +9873,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             421: components["responses"]["Misdirected"];
-            /** @description The request does not ask for a WebSocket. */
+            /** @description The request does not ask for a WebSocket upgrade. */
             426: {
                 headers: {
                     [name: string]: unknown;
@@ -9468,7 +9888,7 @@ export interface operations {
     createStreamTicket: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -9483,9 +9903,9 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description The path of the stream or socket. Of a query only `projectId` counts. */
+                    /** @description Path of the stream or socket. Of its query, only `projectId` counts. */
                     path: string;
-                    /** @description The project. Absent: the one that the request means. */
+                    /** @description The project. Default: the project of the request. */
                     projectId?: string;
                 };
             };
@@ -9506,7 +9926,7 @@ export interface operations {
                     "application/json": components["schemas"]["StreamTicket"];
                 };
             };
-            /** @description The path is none of a stream. */
+            /** @description The path does not belong to a stream or socket. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9528,31 +9948,31 @@ export interface operations {
     getRunEvents: {
         parameters: {
             query?: {
-                /** @description The event behind which the page begins. Absent: the run's beginning. */
+                /** @description The page begins after this event. Default: the start of the run. */
                 after_event_id?: number;
-                /** @description Backwards: the event before which the page ends, 0 for the end of the log; `prev` is the next one's. Not with after_event_id. */
+                /** @description For reading backwards: the page ends before this event. 0 means the end of the log. `prev` has the value for the preceding page. Not together with after_event_id. */
                 before_event_id?: number;
-                /** @description Only events of these types, with commas between them. A page then looks at 10 000 events and ends, short or empty, with a cursor that goes on. */
+                /** @description Only events of these types, separated by commas. A page then searches 10 000 events. It may be short or empty and still have a cursor to continue. */
                 types?: string;
-                /** @description How many events the page may hold. */
+                /** @description Maximum number of events in the page. */
                 limit?: number;
-                /** @description `public`, unless it is `seed`: all events, as `GET …/events` of the thread shows them. */
+                /** @description `public`, or `seed` for all events in the form of the thread's `GET …/events`. */
                 projection?: "public" | "seed";
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
             path: {
-                /** @description The thread: its `conversationId`, or your own name for it. */
+                /** @description The thread, by its `conversationId` or by your own name for it. */
                 conversation_id: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 run_id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description A page of events. Ids keep their gaps where it leaves events out. */
+            /** @description A page of events. Ids of omitted events are skipped. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9594,14 +10014,14 @@ export interface operations {
     getRunSnapshot: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
             path: {
-                /** @description The thread: its `conversationId`, or your own name for it. */
+                /** @description The thread, by its `conversationId` or by your own name for it. */
                 conversation_id: string;
-                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
                 run_id: string;
             };
             cookie?: never;
@@ -9652,13 +10072,13 @@ export interface operations {
     mcp: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header: {
-                /** @description `application/json, text/event-stream`: MCP clients send both. */
+                /** @description Must accept both: `application/json, text/event-stream`. */
                 Accept: string;
-                /** @description The protocol version that was agreed on. */
+                /** @description The negotiated protocol version. */
                 "MCP-Protocol-Version"?: string;
             };
             path?: never;
@@ -9688,14 +10108,14 @@ export interface operations {
                     "application/json": components["schemas"]["MCPResponse"];
                 };
             };
-            /** @description A notification was taken. */
+            /** @description The notification was accepted. */
             202: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The body is no message of MCP. */
+            /** @description The body is not a valid MCP message. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9723,7 +10143,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The agents and workflows, and what is supported. */
+            /** @description Agents, workflows and supported features. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9742,7 +10162,7 @@ export interface operations {
     copilotkitRun: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -9810,7 +10230,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The body is wrong, or asks what the thread's state does not admit. */
+            /** @description Invalid request body, or not allowed in the thread's current state. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9821,7 +10241,7 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
-            /** @description There is no such agent, workflow or project. */
+            /** @description The agent, workflow or project does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9830,7 +10250,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The request is at odds with what is there. */
+            /** @description Conflict with an existing run, with the thread's state, or with an earlier answer or request. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9839,7 +10259,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body or what is new in it is too large. */
+            /** @description The body, or its new content, is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -9858,7 +10278,7 @@ export interface operations {
     copilotkitConnect: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -9896,7 +10316,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description RUN_STARTED, STATE_SNAPSHOT, MESSAGES_SNAPSHOT and what is open, opened again, without ids; then the log behind it, until the thread is not busy. Of a thread that nobody knows: empty. */
+            /** @description RUN_STARTED, STATE_SNAPSHOT, MESSAGES_SNAPSHOT and the start events of everything still open, without ids. The log follows until the thread is not busy. The stream of an unknown thread is empty. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9932,7 +10352,7 @@ export interface operations {
     copilotkitStop: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -9943,7 +10363,7 @@ export interface operations {
                  */
                 agent: string;
                 /**
-                 * @description The thread: your own name for it, or its `conversationId`. Percent-encode what a path cannot hold.
+                 * @description The thread, by your own name for it or by its `conversationId`. Percent-encode characters that a path cannot contain.
                  * @example main
                  */
                 thread_id: string;
@@ -9953,13 +10373,13 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    /** @description Only this run. */
+                    /** @description Stop only this run. */
                     runId?: string;
                 };
             };
         };
         responses: {
-            /** @description Whether there was anything to stop. */
+            /** @description Whether a run was stopped. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9982,15 +10402,15 @@ export interface operations {
     copilotkitThreads: {
         parameters: {
             query?: {
-                /** @description Only threads that this agent ran last. */
+                /** @description Only threads whose latest run is of this agent. */
                 agentId?: string;
-                /** @description Also those that are archived. */
+                /** @description Include archived threads. */
                 includeArchived?: boolean;
-                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
+                /** @description The `nextCursor` of the previous page. The filters must be the same as for that page. */
                 cursor?: string;
-                /** @description How many items the page may hold. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -10020,13 +10440,13 @@ export interface operations {
     copilotkitDeleteThread: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The thread: your own name for it, or its `conversationId`. Percent-encode what a path cannot hold.
+                 * @description The thread, by your own name for it or by its `conversationId`. Percent-encode characters that a path cannot contain.
                  * @example main
                  */
                 thread_id: string;
@@ -10035,7 +10455,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is deleted. */
+            /** @description The thread was deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -10054,13 +10474,13 @@ export interface operations {
     copilotkitRenameThread: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The thread: your own name for it, or its `conversationId`. Percent-encode what a path cannot hold.
+                 * @description The thread, by your own name for it or by its `conversationId`. Percent-encode characters that a path cannot contain.
                  * @example main
                  */
                 thread_id: string;
@@ -10070,14 +10490,15 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description At most 200 characters. */
+                    /** @description At most 200 characters, without control characters. */
                     name?: string | null;
+                    /** @description `false` restores an archived thread. */
                     archived?: boolean | null;
                 };
             };
         };
         responses: {
-            /** @description The thread, as it is listed. */
+            /** @description The updated thread. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10086,7 +10507,7 @@ export interface operations {
                     "application/json": components["schemas"]["CopilotKitListedThread"];
                 };
             };
-            /** @description The body is wrong. */
+            /** @description Invalid request body. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10108,13 +10529,13 @@ export interface operations {
     copilotkitThread: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The thread: your own name for it, or its `conversationId`. Percent-encode what a path cannot hold.
+                 * @description The thread, by your own name for it or by its `conversationId`. Percent-encode characters that a path cannot contain.
                  * @example main
                  */
                 thread_id: string;
@@ -10128,7 +10549,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The part that was asked for. */
+            /** @description The requested part. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10149,13 +10570,13 @@ export interface operations {
     copilotkitArchiveThread: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The thread: your own name for it, or its `conversationId`. Percent-encode what a path cannot hold.
+                 * @description The thread, by your own name for it or by its `conversationId`. Percent-encode characters that a path cannot contain.
                  * @example main
                  */
                 thread_id: string;
@@ -10173,7 +10594,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The thread, as it is listed. */
+            /** @description The archived thread. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10196,7 +10617,7 @@ export interface operations {
     copilotkitSingle: {
         parameters: {
             query?: {
-                /** @description The project, instead of the body's or the credential's. */
+                /** @description The project. Overrides the project of the body and of the credential. */
                 projectId?: string;
             };
             header?: never;
@@ -10209,7 +10630,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer of the route that method names. */
+            /** @description The response of the route named by `method`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10240,7 +10661,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The body is wrong, or the method unknown. */
+            /** @description Invalid request body, or unknown method. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10251,7 +10672,7 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
-            /** @description There is no such agent, workflow or project. */
+            /** @description The agent, workflow or project does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10260,7 +10681,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The request is at odds with what is there. */
+            /** @description Conflict with an existing run, with the thread's state, or with an earlier answer or request. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10269,7 +10690,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body or what is new in it is too large. */
+            /** @description The body, or its new content, is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -10294,7 +10715,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is. */
+            /** @description The process is running. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10325,7 +10746,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It can. */
+            /** @description The server can handle requests. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10345,7 +10766,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             421: components["responses"]["Misdirected"];
             500: components["responses"]["Internal"];
-            /** @description It stops, or its database or a plugin is not well. */
+            /** @description The server is stopping, or its database or a plugin is unhealthy. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10365,7 +10786,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The metrics, in Prometheus's text format. */
+            /** @description The metrics in Prometheus's text format. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10397,7 +10818,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description The client has it. */
+            /** @description The client's copy is current. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -10427,7 +10848,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description The client has it. */
+            /** @description The client's copy is current. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -10466,7 +10887,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description The client has it. */
+            /** @description The client's copy is current. */
             304: {
                 headers: {
                     [name: string]: unknown;
