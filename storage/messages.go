@@ -1,14 +1,12 @@
 package storage
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
@@ -120,27 +118,12 @@ func messageCells(m *data.Message) []any {
 	}
 }
 
-// messageText returns the message's JSON without the parts in other columns and without repetitions. The size of a
-// queued message's text counts for its inbox.
+// messageText returns the message's JSON.
 func messageText(m *data.Message) any {
-	text := m.Stored()
-	switch {
-	case len(text) == 0:
-		return errors.New("not JSON")
-	case m.State == data.MessageQueued:
+	if text := m.Stored(); len(text) > 0 {
 		return string(text)
 	}
-	return squeeze(withoutID(text))
-}
-
-// withoutID removes the id, with which a message's JSON begins.
-func withoutID(text []byte) string {
-	rest, ok := bytes.CutPrefix(text, []byte(`{"id":`))
-	if !ok {
-		return string(text)
-	}
-	rest = bytes.TrimPrefix(rest[stringEnd(rest):], []byte(","))
-	return "{" + string(rest)
+	return errors.New("not JSON")
 }
 
 func scanMessage(rows *sql.Rows) (m data.Message, err error) { return scanMessageAnd(rows) }
@@ -153,7 +136,7 @@ func scanMessageAnd(rows *sql.Rows, more ...any) (m data.Message, err error) {
 // scanMessageWith scans a row into m, of which text scans the text, and the columns behind it.
 func scanMessageWith(rows *sql.Rows, m *data.Message, text *messageInto, more ...any) error {
 	var run sql.NullInt64
-	var id, toolCallID string // which the text does not repeat
+	var id, toolCallID string
 	err := rows.Scan(append([]any{
 		&m.ThreadKey, &run, &m.Seq, &m.EventID, (*string)(&m.State), &id, &toolCallID,
 		jsonInto{&m.ContextItemIDs},
@@ -183,65 +166,7 @@ func (s *messageInto) Scan(src any) error {
 		return fmt.Errorf("a text is a %T", src)
 	}
 	s.size = len(text)
-	if bytes.Contains(text, []byte(sameOutput)) {
-		text = []byte(stretch(string(text)))
-	}
 	return s.m.UnmarshalJSON(text)
-}
-
-// An agent's answer is the message's content and, for clients, also the output in its metadata. If the output has
-// nothing else, the text sameOutput replaces it. An escape distinguishes a client's member with that text.
-const (
-	sameOutput  = `"workerAgentOutput":"content"`
-	otherOutput = `"workerAgentOutput":"\u0063ontent"`
-)
-
-func fullOutput(content string) string {
-	return `"workerAgentOutput":{"status":"success","answer":` + content + `}`
-}
-
-// squeeze removes an output that only repeats the content from a message's JSON.
-func squeeze(text string) string {
-	content, rest := contentOf(text)
-	if !strings.Contains(rest, `"workerAgentOutput":`) {
-		return text // the common case
-	}
-	said := text[:len(text)-len(rest)]
-	return said + strings.Replace(strings.ReplaceAll(rest, sameOutput, otherOutput), fullOutput(content), sameOutput, 1)
-}
-
-// stretch undoes squeeze.
-func stretch(text string) string {
-	content, rest := contentOf(text)
-	if !strings.Contains(rest, sameOutput) {
-		return text
-	}
-	said := text[:len(text)-len(rest)]
-	return said + strings.Replace(rest, sameOutput, fullOutput(content), 1)
-}
-
-// contentOf returns the content in a message's JSON, quoted, and the rest behind it; nothing if the content is not a
-// string.
-func contentOf(text string) (content, rest string) {
-	_, value, ok := strings.Cut(text, `"content":`)
-	if !ok || !strings.HasPrefix(value, `"`) {
-		return "", ""
-	}
-	end := stringEnd(value)
-	return value[:end], value[end:]
-}
-
-// stringEnd returns the end of the string with which a JSON text begins.
-func stringEnd[T string | []byte](text T) int {
-	for i := 1; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(text)
 }
 
 // RunMessages lists a run's messages that are not hidden with a key above after, by key.
