@@ -94,19 +94,15 @@ func (d *describer) kit() {
 		must("threads", list(ref("CopilotKitListedThread"), "The threads.")),
 		must("nextCursor", orNull(text("The `cursor` of the next page. Null on the last page.")))))
 	d.schemas.name("CopilotKitListedThread", object("A thread in a list.",
-		must("id", text("The thread's name.")),
-		must("name", orNull(text("The thread's title. Null without a title."))),
-		must("agentId", text("The agent of the latest run.")),
-		must("organizationId", text("The project.")),
-		must("createdById", text("The thread's owner.")),
-		must("archived", flag("Whether the thread is archived.")),
+		must("id", text("The thread's name.")), must("name", orNull(text("The thread's title. Null without a title."))),
+		must("agentId", text("The agent of the latest run.")), must("organizationId", text("The project.")),
+		must("createdById", text("The thread's owner.")), must("archived", flag("Whether the thread is archived.")),
 		must("createdAt", moment("Creation time.")), must("updatedAt", moment("Time of the latest activity."))))
 	call := object("", must("id", text("The call's id.")), must("name", text("The tool.")), must("args", text("The arguments, as a JSON text.")))
 	message := object("", must("id", text("The message id.")), must("role", choice("The author's role.", roles...)), may("content", anything("")),
 		may("toolCalls", list(call, "Assistant messages only.")), may("toolCallId", text("Tool messages only.")))
 	d.schemas.name("CopilotKitThread", object("A part of a thread.",
-		may("messages", list(message, "The messages.")),
-		may("events", list(ref("LegacyEvent"), "The latest events of the log.")),
+		may("messages", list(message, "The messages.")), may("events", list(ref("LegacyEvent"), "The latest events of the log.")),
 		may("state", object("The thread's state."))))
 	d.schemas.name("CopilotKitCall", object("A call of one CopilotKit route.",
 		must("method", choice("The route.", "info", "agent/run", "agent/connect", "agent/stop", "resource/request")),

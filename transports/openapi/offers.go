@@ -7,13 +7,10 @@ func (d *describer) offers() {
 	s := &d.schemas
 	infer[wire.Origin](s, "Origin", "Where a definition comes from. With accounts, only operators and admins see `file`, `line` and `url`.",
 		may("kind", choice("The kind of source.", "built-in", "yaml", "mcp", "remote", "process", "program")),
-		says("file", "Settings file with the declaration."),
-		says("line", "Line in the file, from 1."),
-		says("server", "The tool server."),
+		says("file", "Settings file with the declaration."), says("line", "Line in the file, from 1."), says("server", "The tool server."),
 		says("url", "Scheme and host of the endpoint."))
 	infer[wire.Health](s, "Health", "Last known health of what an agent or tool depends on. The request itself checks nothing.",
-		says("since", "Start of the current state, as far as observed."),
-		says("detail", "What is wrong, for operators."),
+		says("since", "Start of the current state, as far as observed."), says("detail", "What is wrong, for operators."),
 		says("ok", "Whether it is healthy."))
 	infer[wire.Model](s, "AgentModel", "The model an agent uses.", says("name", "Null for the provider's default model."),
 		says("provider", "The provider."))
@@ -28,14 +25,11 @@ func (d *describer) offers() {
 	infer[wire.CatalogServer](s, "ToolServer", "An MCP server or a program that provides tools.", append(about,
 		says("name", "Prefix of the names of its tools."), says("tools", "Current number of its tools."))...)
 	infer[wire.Catalog](s, "Agents", "Agents, tools and tool servers, by name.",
-		says("agents", "The agents."),
-		says("tools", "The tools."),
+		says("agents", "The agents."), says("tools", "The tools."),
 		says("servers", "The tool servers."))
 	infer[wire.WorkflowNode](s, "WorkflowNode", "A node of a workflow.",
-		says("agent", "The agent to run. Either `agent` or `tool` is null."),
-		says("needs", "Nodes that must end before this one."),
-		says("when", "Condition for executing the node. Null means always."),
-		says("id", "The node's id."),
+		says("agent", "The agent to run. Either `agent` or `tool` is null."), says("needs", "Nodes that must end before this one."),
+		says("when", "Condition for executing the node. Null means always."), says("id", "The node's id."),
 		says("tool", "The tool to call. Either `agent` or `tool` is null."))
 	infer[wire.CatalogWorkflow](s, "Workflow", "A workflow.", append(about, says("name", "Use it as `workflowId` in requests."))...)
 	infer[wire.Workflow](s, "Definition", "The workflow of a run.",

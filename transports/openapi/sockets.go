@@ -104,8 +104,7 @@ func (d *describer) commands() {
 			object("The response to a command.", must("op", constant("ack")), may("ref", reference), must("result", result)),
 			object("The refusal of a command, or why a subscription ended.",
 				must("op", constant("error")), may("ref", reference), may("threadId", text("")),
-				must("detail", text("A sentence for people.")),
-				must("code", text("A code for programs.")),
+				must("detail", text("A sentence for people.")), must("code", text("A code for programs.")),
 				may("place", text("JSON pointer to the invalid part of the command."))),
 		},
 	})

@@ -119,8 +119,7 @@ func (d *describer) conversations() {
 		says("runId", "The running or waiting run, else the latest one. Null if the thread has had no run."),
 		says("agent", "The agent or workflow of that run."),
 		says("asked", "The first 200 characters of that run's input. Null without input, or if it exceeds 64 KiB."),
-		says("updatedAt", "Time of the latest activity."),
-		says("title", "Null if the thread has no title."),
+		says("updatedAt", "Time of the latest activity."), says("title", "Null if the thread has no title."),
 		says("status", "The status of that run."),
 		says("createdAt", "Creation time."))
 	pageOf[wire.Thread](s, "ThreadPage")
@@ -130,8 +129,7 @@ func (d *describer) conversations() {
 		says("user", "The user's name."))
 	pageOf[wire.ThreadUser](s, "UserPage")
 	infer[wire.ThreadMessages](s, "ThreadMessages", "Messages of a thread, and its state.",
-		may("threadId", threadID),
-		may("messages", list(ref("ThreadMessage"), "The messages, in the thread's order.")),
+		may("threadId", threadID), may("messages", list(ref("ThreadMessage"), "The messages, in the thread's order.")),
 		may("state", object("The thread's state.")),
 		says("lastEventId", "Id of the last event included. Pass it as `after_event_id` to continue with a stream."))
 	infer[wire.HistoryMessage](s, "HistoryMessage", "A message in a thread's history.",
@@ -143,8 +141,7 @@ func (d *describer) conversations() {
 		says("timestamp", "Time of the message."))
 	infer[wire.HistoryPart](s, "HistoryPart", "The messages of one day.",
 		may("scope", constant("history_day")), may("day", orNull(day("The day in UTC. Null if there are no messages."))),
-		says("hasMore", "Whether an earlier day has messages."),
-		says("threadId", "The thread."),
+		says("hasMore", "Whether an earlier day has messages."), says("threadId", "The thread."),
 		says("messages", "The day's messages, in order."))
 	infer[wire.History](s, "History", "A day of a thread's messages.",
 		may("type", constant("STATE_SNAPSHOT")), says("threadId", "Absent if the thread does not exist yet."))

@@ -36,8 +36,7 @@ func (d *describer) usage() {
 		may("scope", choice("What has the budget.", "project", "user", "agent", "run")),
 		says("of", "The project, user or agent that has it. Null if each run has one."),
 		may("per", orNull(choice("The period. Null for a run's budget.", "day", "month"))), says("unit", "`tokens` or a currency."),
-		says("limit", "The limit, including raises by operators."),
-		says("used", "Null for a run's budget."),
+		says("limit", "The limit, including raises by operators."), says("used", "Null for a run's budget."),
 		says("resetsAt", "Start of the next period. Null for a run's budget."),
 		may("over", choice("What happens to runs when the budget is used up.", "stop", "ask")))
 }
