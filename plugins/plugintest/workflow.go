@@ -41,7 +41,7 @@ func RunWorkflow(tb testing.TB, w plugins.Workflow, cfg Config) *WorkflowResult 
 		tb.Fatalf("%s: %v", w.Name, err)
 		return res
 	}
-	output, err := graph.Play(reg, w.Name, cfg.query(), cfg.Input.State, func(n *graph.Node, query string) (graph.Executed, error) {
+	output, err := graph.Play(tb.Context(), reg, w.Name, cfg.query(), cfg.Input.State, func(n *graph.Node, query string) (graph.Executed, error) {
 		agent, ok := reg.Agent(n.Agent)
 		call := &toolNode{name: n.Tool, args: json.RawMessage(query)}
 		if !ok {

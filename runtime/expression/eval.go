@@ -17,7 +17,8 @@ import (
 // evaluation is one evaluation of a program.
 type evaluation struct {
 	env          map[string]any
-	steps, bytes int // left
+	steps, bytes int          // left
+	ended        func() error // why nobody waits for the value any more
 	vars         []variable
 	loops        []*loop
 	short        bool // the optional chain under evaluation has found nil
@@ -41,10 +42,20 @@ const (
 	ofMember  = 64
 )
 
+// between is the number of steps between two looks at the context.
+const between = 10_000
+
 // spend counts steps.
 func (r *evaluation) spend(steps int) {
+	before := r.steps
 	if r.steps -= steps; r.steps < 0 {
 		panic(failure{errSteps, nil})
+	}
+	if before/between == r.steps/between {
+		return
+	}
+	if err := r.ended(); err != nil {
+		panic(failure{err, nil})
 	}
 }
 

@@ -4,6 +4,7 @@
 package expression
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,15 +64,17 @@ func Compile(code string, names types.Map, condition bool, getenv func(string) (
 }
 
 // Run evaluates the expression. Its value consists of nil, bool, int, float64, json.Number for a number that neither holds,
-// string, []any, map[string]any and times.
-func (p *Program) Run(env map[string]any) (v any, err error) {
+// string, []any, map[string]any and times. A long evaluation fails with ctx's cause when ctx is done.
+func (p *Program) Run(ctx context.Context, env map[string]any) (v any, err error) {
 	defer caught(&err, p.tree.Source)
-	return start(env).eval(p.tree.Node), nil
+	r := start(env)
+	r.ended = func() error { return context.Cause(ctx) }
+	return r.eval(p.tree.Node), nil
 }
 
 // True evaluates a condition. A value that is missing is false.
-func (p *Program) True(env map[string]any) (bool, error) {
-	v, err := p.Run(env)
+func (p *Program) True(ctx context.Context, env map[string]any) (bool, error) {
+	v, err := p.Run(ctx, env)
 	if err != nil || v == nil {
 		return false, err
 	}
@@ -89,7 +92,7 @@ func Encode(v any) (raw json.RawMessage, err error) {
 }
 
 func start(env map[string]any) *evaluation {
-	return &evaluation{env: env, steps: MaxSteps, bytes: MaxBytes}
+	return &evaluation{env: env, steps: MaxSteps, bytes: MaxBytes, ended: func() error { return nil }}
 }
 
 // failure is the panic of an evaluation.

@@ -1,7 +1,9 @@
 package expression_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -32,7 +34,7 @@ func result(code string, env map[string]any, vars map[string]string) (string, er
 	if err != nil {
 		return "", err
 	}
-	v, err := p.Run(env)
+	v, err := p.Run(context.Background(), env)
 	if err != nil {
 		return "", err
 	}
@@ -151,6 +153,41 @@ func TestProgram_BoundsBytesAndSteps(t *testing.T) {
 	}
 }
 
+// ending is a context that is done after some looks at it.
+type ending struct {
+	context.Context
+	looks int
+}
+
+func (c *ending) Done() <-chan struct{} { return nil }
+
+func (c *ending) Err() error {
+	if c.looks--; c.looks >= 0 {
+		return nil
+	}
+	return context.Canceled
+}
+
+// A long evaluation ends with its context, whatever it is at; that is no error of the expression.
+func TestProgram_EndsWithContext(t *testing.T) {
+	env := decoded(t, strings.Repeat("{name} ", 1<<18), `{"list":[`+strings.Repeat("1,", 9999)+`1]}`)
+	for _, code := range []string{
+		`count(state.list, count(state.list, # > 2) > 1)`, `map(1..1000, count(state.list, # > 2))`, `reduce(1..200000, #acc + #, 0)`, `map(1..10000, query contains "y")`,
+		`map(state.list, query matches "x.*y")`, `map(1..1000, sort(state.list))`, `map(1..1000, replace(query, "{x}", ""))`,
+	} {
+		program, err := expression.Compile(code, names, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, looks := range []int{0, 1} {
+			ctx := &ending{t.Context(), looks}
+			if v, err := program.Run(ctx, env); !errors.Is(err, context.Canceled) || ctx.looks < -2 {
+				t.Errorf("%s after %d looks: %.100v, %v, %d looks later", code, looks, v, err, -ctx.looks)
+			}
+		}
+	}
+}
+
 func TestCompile_ResolvesVariablesAfterParsing(t *testing.T) {
 	env := decoded(t, "q", `{"k":"v","a\"b":1}`)
 	vars := map[string]string{"NAME": `a"b`, "BACK": `\n'`, "CODE": `" + query + "`, "A": "1", "AB": "2", "PATTERN": "^q$", "K": "k"}
@@ -237,6 +274,6 @@ func ExampleCompile() {
 		return
 	}
 	state, _ := expression.Decode([]byte(`{"id": 9007199254740993}`))
-	fmt.Println(program.Run(map[string]any{"state": state}))
+	fmt.Println(program.Run(context.Background(), map[string]any{"state": state}))
 	// Output: order 9007199254740993 <nil>
 }

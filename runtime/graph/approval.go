@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,11 +13,11 @@ import (
 )
 
 // Message returns the question of a node's approval, "" for the default.
-func (n *Node) Message(env func() map[string]any) (string, error) {
+func (n *Node) Message(ctx context.Context, env func() map[string]any) (string, error) {
 	if n.message == nil {
 		return "", nil
 	}
-	return question(n.message, env())
+	return question(ctx, n.message, env())
 }
 
 // CheckMessage checks the expression of a question about a call.
@@ -30,7 +31,7 @@ func compileMessage(code string) (*expression.Program, error) {
 }
 
 // CallMessage returns the question of an approval of a call with arguments, "" for the default.
-func CallMessage(code string, args json.RawMessage) (string, error) {
+func CallMessage(ctx context.Context, code string, args json.RawMessage) (string, error) {
 	if code == "" {
 		return "", nil
 	}
@@ -39,12 +40,15 @@ func CallMessage(code string, args json.RawMessage) (string, error) {
 		return "", badMessage(err)
 	}
 	given, _ := expression.Decode(args)
-	return question(program, map[string]any{"args": given})
+	return question(ctx, program, map[string]any{"args": given})
 }
 
 // question returns the value of an expression as a text.
-func question(program *expression.Program, env map[string]any) (string, error) {
-	v, err := program.Run(env)
+func question(ctx context.Context, program *expression.Program, env map[string]any) (string, error) {
+	v, err := program.Run(ctx, env)
+	if err != nil && ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
 	if err != nil {
 		return "", badMessage(err)
 	}

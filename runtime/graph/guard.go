@@ -25,13 +25,16 @@ func Guard(code string) (func(context.Context, plugins.Subject) (plugins.Verdict
 	if err != nil {
 		return nil, err
 	}
-	return func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
+	return func(ctx context.Context, s plugins.Subject) (plugins.Verdict, error) {
 		args, _ := expression.Decode(s.Args) // nil if there are none
 		result, _ := expression.Decode(s.Result)
-		v, err := program.Run(map[string]any{
+		v, err := program.Run(ctx, map[string]any{
 			"on": s.On, "input": s.Input, "tool": s.Tool, "args": args, "output": s.Output, "result": result,
 			"user": s.User, "project": s.Project,
 		})
+		if err != nil && ctx.Err() != nil {
+			return plugins.Verdict{}, context.Cause(ctx)
+		}
 		if err != nil {
 			return plugins.Verdict{}, &plugins.Error{Message: firstLine(err)}
 		}

@@ -1,12 +1,15 @@
 package graph_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/graph"
 )
 
@@ -41,6 +44,34 @@ func TestGuard_Verdicts(t *testing.T) {
 	for _, code := range []string{"", "inptu", "output.n", "input > 1"} {
 		if _, err := graph.Guard(code); err == nil {
 			t.Errorf("%q is accepted", code)
+		}
+	}
+}
+
+// The end of a run or a call that an expression works for is not the expression's fault.
+func TestExpressions_EndWithContext(t *testing.T) {
+	stopped := errors.New("stopped")
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(stopped)
+	const long = `count(1..100000, # > 0) > 0`
+	check, err := graph.Guard(long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, verdict := check(ctx, plugins.Subject{})
+	_, message := graph.CallMessage(ctx, long, nil)
+	errs := map[string]error{"guard": verdict, "message": message}
+	for name, n := range map[string]plugins.Node{"when": {When: long}, "input": {Input: long}} {
+		n.ID, n.Agent = "a", "worker"
+		reg := new(host.Registry)
+		if err := reg.Add(plugins.AgentFunc("worker", func(context.Context, *plugins.Run) error { return nil }), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{n}}); err != nil {
+			t.Fatal(err)
+		}
+		_, errs[name] = graph.Play(ctx, reg, "flow", "q", nil, nil)
+	}
+	for name, err := range errs {
+		if !errors.Is(err, stopped) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -33,7 +34,7 @@ func (n *Node) NeedsMet(nodes map[string]*data.Node) bool {
 }
 
 // Runs reports whether a node whose needs have ended is executed rather than skipped.
-func (n *Node) Runs(env func() map[string]any, nodes map[string]*data.Node) (bool, error) {
+func (n *Node) Runs(ctx context.Context, env func() map[string]any, nodes map[string]*data.Node) (bool, error) {
 	skipped := 0
 	for _, id := range n.Needs {
 		if nodes[id].Status == data.Skipped {
@@ -46,7 +47,10 @@ func (n *Node) Runs(env func() map[string]any, nodes map[string]*data.Node) (boo
 	if n.when == nil {
 		return true, nil
 	}
-	yes, err := n.when.True(env())
+	yes, err := n.when.True(ctx, env())
+	if err != nil && ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
 	if err != nil {
 		return false, &plugins.Error{Code: "bad_condition", Message: fmt.Sprintf("Node %s: the condition failed: %s", n.ID, firstLine(err))}
 	}
@@ -136,7 +140,7 @@ func Answer(output json.RawMessage) string {
 
 // Query returns a node's input: the value of its mapping, or the run's query with the answers of the needed nodes. A
 // tool without a mapping gets none.
-func (n *Node) Query(run string, env func() map[string]any, nodes map[string]*data.Node) (string, error) {
+func (n *Node) Query(ctx context.Context, run string, env func() map[string]any, nodes map[string]*data.Node) (string, error) {
 	if n.input == nil {
 		if n.Tool != "" {
 			return "{}", nil
@@ -149,7 +153,10 @@ func (n *Node) Query(run string, env func() map[string]any, nodes map[string]*da
 		}
 		return strings.Join(parts, "\n\n"), nil
 	}
-	v, err := n.input.Run(env())
+	v, err := n.input.Run(ctx, env())
+	if err != nil && ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
 	if s, ok := v.(string); ok {
 		return s, nil
 	}

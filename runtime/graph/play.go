@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 
@@ -17,7 +18,7 @@ type Executed struct {
 
 // Play executes a registered workflow for a test: one node after the other, each retry at once. It returns the workflow's output, and
 // stops at the first error that is not retried.
-func Play(reg *host.Registry, name, query string, state json.RawMessage, execute func(n *Node, query string) (Executed, error)) (json.RawMessage, error) {
+func Play(ctx context.Context, reg *host.Registry, name, query string, state json.RawMessage, execute func(n *Node, query string) (Executed, error)) (json.RawMessage, error) {
 	set, err := Compile(reg)
 	if err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func Play(reg *host.Registry, name, query string, state json.RawMessage, execute
 			if row.Status != data.Pending || !n.NeedsMet(rows) {
 				continue
 			}
-			runs, err := n.Runs(env, rows)
+			runs, err := n.Runs(ctx, env, rows)
 			if err != nil {
 				return nil, err
 			}
@@ -42,7 +43,7 @@ func Play(reg *host.Registry, name, query string, state json.RawMessage, execute
 				row.Status = data.Skipped
 				continue
 			}
-			in, err := n.Query(query, env, rows)
+			in, err := n.Query(ctx, query, env, rows)
 			if err != nil {
 				return nil, err
 			}

@@ -254,7 +254,7 @@ func (c *toolCall) approved(info *plugins.Info) (bool, error) {
 	a, err := c.s.approval(m, c.u.Name, approver, func() (agui.Interrupt, error) {
 		message, err := asks()
 		if message == "" && err == nil && info.Approval {
-			message, err = graph.CallMessage(info.Approver.Message, c.guarded())
+			message, err = graph.CallMessage(c.s.ctx, info.Approver.Message, c.guarded())
 		}
 		return agui.Interrupt{
 			Reason: "tool_call", ToolCallID: c.m.CallID, Message: cmp.Or(message, c.u.Approval, fmt.Sprintf("Allow %s?", c.u.Name)),

@@ -59,7 +59,10 @@ func (l *live) execute() {
 			l.overrun(context.Cause(limit))
 			return
 		}
-		ready, err := l.ready(in.Query)
+		ready, err := l.ready(limit, in.Query)
+		if err != nil && limit.Err() != nil {
+			continue
+		}
 		if err != nil {
 			l.settle(failedWith(l.explain(l.run.WorkflowID, err)))
 			return
@@ -160,7 +163,7 @@ func (l *live) scene(query string, nodes ...*graph.Node) *scene {
 }
 
 // ready returns the nodes that can start now and marks them as started. Those that are skipped are written.
-func (l *live) ready(query string) (start []*graph.Node, err error) {
+func (l *live) ready(ctx context.Context, query string) (start []*graph.Node, err error) {
 	for again := true; again; {
 		l.mu.Lock()
 		due, err := l.nodes.due()
@@ -173,7 +176,7 @@ func (l *live) ready(query string) (start []*graph.Node, err error) {
 		for _, n := range due {
 			runs := now.rows[n.ID].Status != data.Pending
 			if !runs {
-				if runs, err = n.Runs(now.scope, now.rows); err != nil {
+				if runs, err = n.Runs(ctx, now.scope, now.rows); err != nil {
 					return nil, err
 				}
 			}

@@ -64,7 +64,7 @@ func (x *execution) begin() error {
 	}
 	now := x.l.scene(x.in.Query, x.n)
 	x.l.mu.Unlock()
-	query, err := x.n.Query(x.in.Query, now.scope, now.rows)
+	query, err := x.n.Query(x.limit, x.in.Query, now.scope, now.rows)
 	x.l.mu.Lock()
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (x *execution) message() (string, error) {
 	x.l.mu.Lock()
 	now := x.l.scene(x.in.Query, x.n)
 	x.l.mu.Unlock()
-	return x.n.Message(now.scope)
+	return x.n.Message(x.limit, now.scope)
 }
 
 // timeout returns how long one execution of a node may take, as set by the workflow or else by the agent.
