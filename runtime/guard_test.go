@@ -17,6 +17,7 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
 // guarded is an agent with guards.
@@ -120,70 +121,68 @@ func TestGuard_Input(t *testing.T) {
 		return plugins.Guard{Name: "g", Timeout: limit, Check: func(ctx context.Context, _ plugins.Subject) (plugins.Verdict, error) { return f(ctx) }}
 	}
 	const kept = "user bad; assistant you said bad"
-	onBoth(t, func(t *testing.T, path string) {
-		for _, c := range []ruled{
-			{"allow", verdict(plugins.Verdict{Verdict: "allow"}), "", "", "you said bad", kept, "g input allow"},
-			{"refuse", verdict(plugins.Verdict{Verdict: "refuse", Reason: "no"}), "", "guard_refused: no", "", "", "g input refuse no"},
-			{"rewrite", verdict(plugins.Verdict{Verdict: "rewrite", Text: "good"}), "", "", "you said good", "user good; assistant you said good", "g input rewrite"},
-			{"yes", verdict(plugins.Verdict{Verdict: "ask", Reason: "may it?"}), approve, "", "you said bad", kept, "g input ask may it?"},
-			{"no", verdict(plugins.Verdict{Verdict: "ask"}), decline, "guard_refused: The input was not approved", "", "", "g input ask"},
-			{"unknown", verdict(plugins.Verdict{Verdict: "maybe"}), "", "guard_refused: The guard g failed: it returned no verdict", "", "", "g input refuse The guard g failed: it returned no verdict"},
-			{"error", check(0, func(context.Context) (plugins.Verdict, error) { return plugins.Verdict{}, errors.New("secret") }), "", "guard_refused: The guard g failed", "", "", "g input refuse The guard g failed"},
-			{"panic", check(0, func(context.Context) (plugins.Verdict, error) { panic("secret") }), "", "guard_refused: The guard g failed", "", "", "g input refuse The guard g failed"},
-			{"late", check(time.Millisecond, func(ctx context.Context) (plugins.Verdict, error) {
-				<-ctx.Done()
-				return plugins.Verdict{Verdict: "allow"}, nil
-			}), "", "guard_refused: The guard g did not decide in time", "", "", "g input refuse The guard g did not decide in time"},
-		} {
-			c.play(t, path, "bad", plugins.Guards{Input: []plugins.Guard{c.guard}}).clear()
-		}
-	})
+	path := sqlitetest.New(t)
+	for _, c := range []ruled{
+		{"allow", verdict(plugins.Verdict{Verdict: "allow"}), "", "", "you said bad", kept, "g input allow"},
+		{"refuse", verdict(plugins.Verdict{Verdict: "refuse", Reason: "no"}), "", "guard_refused: no", "", "", "g input refuse no"},
+		{"rewrite", verdict(plugins.Verdict{Verdict: "rewrite", Text: "good"}), "", "", "you said good", "user good; assistant you said good", "g input rewrite"},
+		{"yes", verdict(plugins.Verdict{Verdict: "ask", Reason: "may it?"}), approve, "", "you said bad", kept, "g input ask may it?"},
+		{"no", verdict(plugins.Verdict{Verdict: "ask"}), decline, "guard_refused: The input was not approved", "", "", "g input ask"},
+		{"unknown", verdict(plugins.Verdict{Verdict: "maybe"}), "", "guard_refused: The guard g failed: it returned no verdict", "", "", "g input refuse The guard g failed: it returned no verdict"},
+		{"error", check(0, func(context.Context) (plugins.Verdict, error) { return plugins.Verdict{}, errors.New("secret") }), "", "guard_refused: The guard g failed", "", "", "g input refuse The guard g failed"},
+		{"panic", check(0, func(context.Context) (plugins.Verdict, error) { panic("secret") }), "", "guard_refused: The guard g failed", "", "", "g input refuse The guard g failed"},
+		{"late", check(time.Millisecond, func(ctx context.Context) (plugins.Verdict, error) {
+			<-ctx.Done()
+			return plugins.Verdict{Verdict: "allow"}, nil
+		}), "", "guard_refused: The guard g did not decide in time", "", "", "g input refuse The guard g did not decide in time"},
+	} {
+		c.play(t, path, "bad", plugins.Guards{Input: []plugins.Guard{c.guard}}).clear()
+	}
 }
 
 // A refused call is not made, and its result is a failure. A rewritten one is shown like a call that an approver has edited.
 func TestGuard_Tool(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, path string) {
-		for _, c := range []struct {
-			ruled
-			calls    int64
-			executed string
-			failure  string // the code of the result
-		}{
-			{ruled{"allow", verdict(plugins.Verdict{Verdict: "allow"}), "", "", `paid {"euros":5}`, "", "g tool allow"}, 1, `{"euros":5}`, ""},
-			{ruled{"refuse", verdict(plugins.Verdict{Verdict: "refuse", Reason: "too much"}), "", "", "too much", "", "g tool refuse too much"}, 0, `{"euros":5}`, "guard_refused"},
-			{ruled{"rewrite", verdict(plugins.Verdict{Verdict: "rewrite", Args: json.RawMessage(`{"euros":1}`)}), "", "", `paid {"euros":1}`, "", "g tool rewrite"}, 1, `{"euros":1}`, ""},
-			{ruled{"misfit", verdict(plugins.Verdict{Verdict: "rewrite", Args: json.RawMessage(`{"euros":"all"}`)}), "", "", "the arguments do not fit the tool's parameters: at '/euros': got string, want number", "", "g tool rewrite"}, 0, `{"euros":"all"}`, "invalid_arguments"},
-			{ruled{"no arguments", verdict(plugins.Verdict{Verdict: "rewrite", Text: "x"}), "", "", "The guard g failed: it rewrites without a new text or new arguments", "", "g tool refuse The guard g failed: it rewrites without a new text or new arguments"}, 0, `{"euros":5}`, "guard_refused"},
-			{ruled{"yes", verdict(plugins.Verdict{Verdict: "ask", Reason: "Pay it?"}), approve, "", `paid {"euros":5}`, "", "g tool ask Pay it?"}, 1, `{"euros":5}`, ""},
-			{ruled{"edited", verdict(plugins.Verdict{Verdict: "ask"}), `{"approved":true,"editedArgs":{"euros":2}}`, "", `paid {"euros":2}`, "", "g tool ask; g tool ask"}, 1, `{"euros":2}`, ""},
-			{ruled{"no", verdict(plugins.Verdict{Verdict: "ask"}), decline, "", "The call was not approved", "", "g tool ask"}, 0, `{"euros":5}`, "denied"},
-		} {
-			var calls atomic.Int64
-			c.prompt = "user pay; assistant ; tool " + c.output + "; assistant " + c.output
-			b := c.play(t, path, "pay", plugins.Guards{Tool: []plugins.Guard{c.guard}}, pay(&calls))
-			if calls.Load() != c.calls {
-				t.Errorf("%s: the tool was called %d times", c.name, calls.Load())
-			}
-			for _, r := range b.log("main") {
-				switch e := r.Event.(type) {
-				case agui.ToolCallArgs:
-					if e.Delta != `{"euros":5}` {
-						t.Errorf("%s: the call is shown with %s", c.name, e.Delta)
-					}
-				case agui.ToolCallResult:
-					code := ""
-					if e.Output.Error != nil {
-						code = e.Output.Error.Code
-					}
-					if string(e.Output.ToolCallArgs) != c.executed || code != c.failure {
-						t.Errorf("%s: the result %q says that %s was executed", c.name, code, e.Output.ToolCallArgs)
-					}
+	path := sqlitetest.New(t)
+	for _, c := range []struct {
+		ruled
+		calls    int64
+		executed string
+		failure  string // the code of the result
+	}{
+		{ruled{"allow", verdict(plugins.Verdict{Verdict: "allow"}), "", "", `paid {"euros":5}`, "", "g tool allow"}, 1, `{"euros":5}`, ""},
+		{ruled{"refuse", verdict(plugins.Verdict{Verdict: "refuse", Reason: "too much"}), "", "", "too much", "", "g tool refuse too much"}, 0, `{"euros":5}`, "guard_refused"},
+		{ruled{"rewrite", verdict(plugins.Verdict{Verdict: "rewrite", Args: json.RawMessage(`{"euros":1}`)}), "", "", `paid {"euros":1}`, "", "g tool rewrite"}, 1, `{"euros":1}`, ""},
+		{ruled{"misfit", verdict(plugins.Verdict{Verdict: "rewrite", Args: json.RawMessage(`{"euros":"all"}`)}), "", "", "the arguments do not fit the tool's parameters: at '/euros': got string, want number", "", "g tool rewrite"}, 0, `{"euros":"all"}`, "invalid_arguments"},
+		{ruled{"no arguments", verdict(plugins.Verdict{Verdict: "rewrite", Text: "x"}), "", "", "The guard g failed: it rewrites without a new text or new arguments", "", "g tool refuse The guard g failed: it rewrites without a new text or new arguments"}, 0, `{"euros":5}`, "guard_refused"},
+		{ruled{"yes", verdict(plugins.Verdict{Verdict: "ask", Reason: "Pay it?"}), approve, "", `paid {"euros":5}`, "", "g tool ask Pay it?"}, 1, `{"euros":5}`, ""},
+		{ruled{"edited", verdict(plugins.Verdict{Verdict: "ask"}), `{"approved":true,"editedArgs":{"euros":2}}`, "", `paid {"euros":2}`, "", "g tool ask; g tool ask"}, 1, `{"euros":2}`, ""},
+		{ruled{"no", verdict(plugins.Verdict{Verdict: "ask"}), decline, "", "The call was not approved", "", "g tool ask"}, 0, `{"euros":5}`, "denied"},
+	} {
+		var calls atomic.Int64
+		c.prompt = "user pay; assistant ; tool " + c.output + "; assistant " + c.output
+		b := c.play(t, path, "pay", plugins.Guards{Tool: []plugins.Guard{c.guard}}, pay(&calls))
+		if calls.Load() != c.calls {
+			t.Errorf("%s: the tool was called %d times", c.name, calls.Load())
+		}
+		for _, r := range b.log("main") {
+			switch e := r.Event.(type) {
+			case agui.ToolCallArgs:
+				if e.Delta != `{"euros":5}` {
+					t.Errorf("%s: the call is shown with %s", c.name, e.Delta)
+				}
+			case agui.ToolCallResult:
+				code := ""
+				if e.Output.Error != nil {
+					code = e.Output.Error.Code
+				}
+				if string(e.Output.ToolCallArgs) != c.executed || code != c.failure {
+					t.Errorf("%s: the result %q says that %s was executed", c.name, code, e.Output.ToolCallArgs)
 				}
 			}
-			b.clear()
 		}
-	})
+		b.clear()
+	}
 }
 
 // The result of a rewritten call that a crash has interrupted has the arguments that it was made with.
@@ -215,33 +214,32 @@ func TestGuard_ShowsRewrittenAfterCrash(t *testing.T) {
 // The text of an answer is shown once it is allowed. A refused answer is in no later prompt.
 func TestGuard_Output(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, path string) {
-		for _, c := range []ruled{
-			{"allow", verdict(plugins.Verdict{Verdict: "allow"}), "", "", "you said hi", "user hi; assistant you said hi", "g output allow"},
-			{"refuse", verdict(plugins.Verdict{Verdict: "refuse", Reason: "no"}), "", "guard_refused: no", "", "user hi", "g output refuse no"},
-			{"rewrite", verdict(plugins.Verdict{Verdict: "rewrite", Text: "***"}), "", "", "***", "user hi; assistant ***", "g output rewrite"},
-			{"yes", verdict(plugins.Verdict{Verdict: "ask"}), approve, "", "you said hi", "user hi; assistant you said hi", "g output ask"},
-			{"no", verdict(plugins.Verdict{Verdict: "ask"}), decline, "guard_refused: The output was not approved", "", "user hi", "g output ask"},
-		} {
-			b := c.play(t, path, "hi", plugins.Guards{Output: []plugins.Guard{c.guard}})
-			var order []string
-			for _, r := range b.log("main") {
-				switch e := r.Event.(type) {
-				case agui.TextMessageContent:
-					if e.Delta != "read" {
-						order = append(order, "text")
-					}
-				case agui.Custom:
-					order = append(order, e.Name)
+	path := sqlitetest.New(t)
+	for _, c := range []ruled{
+		{"allow", verdict(plugins.Verdict{Verdict: "allow"}), "", "", "you said hi", "user hi; assistant you said hi", "g output allow"},
+		{"refuse", verdict(plugins.Verdict{Verdict: "refuse", Reason: "no"}), "", "guard_refused: no", "", "user hi", "g output refuse no"},
+		{"rewrite", verdict(plugins.Verdict{Verdict: "rewrite", Text: "***"}), "", "", "***", "user hi; assistant ***", "g output rewrite"},
+		{"yes", verdict(plugins.Verdict{Verdict: "ask"}), approve, "", "you said hi", "user hi; assistant you said hi", "g output ask"},
+		{"no", verdict(plugins.Verdict{Verdict: "ask"}), decline, "guard_refused: The output was not approved", "", "user hi", "g output ask"},
+	} {
+		b := c.play(t, path, "hi", plugins.Guards{Output: []plugins.Guard{c.guard}})
+		var order []string
+		for _, r := range b.log("main") {
+			switch e := r.Event.(type) {
+			case agui.TextMessageContent:
+				if e.Delta != "read" {
+					order = append(order, "text")
 				}
+			case agui.Custom:
+				order = append(order, e.Name)
 			}
-			want := map[string]string{"allow": "guard text", "refuse": "guard", "rewrite": "guard text", "yes": "guard text", "no": "guard"}[c.name]
-			if got := strings.Join(order, " "); got != want {
-				t.Errorf("%s: the log shows %s, want %s", c.name, got, want)
-			}
-			b.clear()
 		}
-	})
+		want := map[string]string{"allow": "guard text", "refuse": "guard", "rewrite": "guard text", "yes": "guard text", "no": "guard"}[c.name]
+		if got := strings.Join(order, " "); got != want {
+			t.Errorf("%s: the log shows %s, want %s", c.name, got, want)
+		}
+		b.clear()
+	}
 }
 
 // Guards of the input judge the messages that the agent has not answered yet, even if other agents have, and appended ones. Messages of an
@@ -315,59 +313,58 @@ func TestGuard_ClientTools(t *testing.T) {
 // The result of a client's call is input, and cannot be rewritten: a refused one is in no later prompt.
 func TestGuard_ClientResults(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, path string) {
-		for _, c := range []struct {
-			ruled
-			said string // by the person who decides
-		}{
-			{ruled{"allow", verdict(plugins.Verdict{Verdict: "allow"}), "", "", "bad", "user go; assistant ; tool bad; assistant bad", "g input allow"}, ""},
-			{ruled{"refuse", verdict(plugins.Verdict{Verdict: "refuse", Reason: "no"}), "", "guard_refused: no", "", "user go", "g input refuse no"}, ""},
-			{ruled{"rewrite", verdict(plugins.Verdict{Verdict: "rewrite", Text: "good"}), "", "guard_refused: A guard would rewrite the result of a client's tool, which is not possible", "", "user go", "g input rewrite"}, ""},
-			{ruled{"the same", verdict(plugins.Verdict{Verdict: "rewrite", Text: "bad"}), "", "", "bad", "user go; assistant ; tool bad; assistant bad", "g input allow"}, ""},
-			{ruled{"yes", verdict(plugins.Verdict{Verdict: "ask"}), "", "", "bad", "user go; assistant ; tool bad; assistant bad", "g input ask"}, approve},
-			{ruled{"no", verdict(plugins.Verdict{Verdict: "ask"}), "", "guard_refused: The input was not approved", "", "user go", "g input ask"}, decline},
-		} {
-			t.Run(c.name, func(t *testing.T) {
-				g := c.guard
-				check := g.Check
-				g.Check = func(ctx context.Context, s plugins.Subject) (plugins.Verdict, error) {
-					if s.Input != "bad" {
-						return plugins.Verdict{Verdict: plugins.Allow}, nil
-					}
-					return check(ctx, s)
+	path := sqlitetest.New(t)
+	for _, c := range []struct {
+		ruled
+		said string // by the person who decides
+	}{
+		{ruled{"allow", verdict(plugins.Verdict{Verdict: "allow"}), "", "", "bad", "user go; assistant ; tool bad; assistant bad", "g input allow"}, ""},
+		{ruled{"refuse", verdict(plugins.Verdict{Verdict: "refuse", Reason: "no"}), "", "guard_refused: no", "", "user go", "g input refuse no"}, ""},
+		{ruled{"rewrite", verdict(plugins.Verdict{Verdict: "rewrite", Text: "good"}), "", "guard_refused: A guard would rewrite the result of a client's tool, which is not possible", "", "user go", "g input rewrite"}, ""},
+		{ruled{"the same", verdict(plugins.Verdict{Verdict: "rewrite", Text: "bad"}), "", "", "bad", "user go; assistant ; tool bad; assistant bad", "g input allow"}, ""},
+		{ruled{"yes", verdict(plugins.Verdict{Verdict: "ask"}), "", "", "bad", "user go; assistant ; tool bad; assistant bad", "g input ask"}, approve},
+		{ruled{"no", verdict(plugins.Verdict{Verdict: "ask"}), "", "guard_refused: The input was not approved", "", "user go", "g input ask"}, decline},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := c.guard
+			check := g.Check
+			g.Check = func(ctx context.Context, s plugins.Subject) (plugins.Verdict, error) {
+				if s.Input != "bad" {
+					return plugins.Verdict{Verdict: plugins.Allow}, nil
 				}
-				b := openAt(t, path, runtime.Config{}, guarded{asksFor("clerk", "paint", `{}`), plugins.Guards{Input: []plugins.Guard{g}}}, reader)
-				s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "clerk", ThreadID: "main", Messages: user("go"), Tools: []agui.Tool{{Name: "paint"}}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				b.reply(s.RunID, always(`"bad"`))
-				if c.said != "" {
-					b.reply(s.RunID, always(c.said))
-				}
-				run := b.wait(s.RunID, runtime.Completed, runtime.Failed)
-				code, output := "", ""
-				if run.Error != nil {
-					code = run.Error.Code + ": " + run.Error.Message
-				}
-				if run.OutputSummary != nil {
-					output = *run.OutputSummary
-				}
-				recs := b.log("main")
-				checkLog(t, recs)
-				rulings := rulings(recs)[2:] // after those of the message and of the tools
-				var prompt []string
-				for _, m := range b.asked("main") {
-					prompt = append(prompt, fmt.Sprintf("%s %s", m.Role, m.Text()))
-				}
-				prompt = prompt[:len(prompt)-1]
-				if code != c.code || output != c.output || strings.Join(rulings, "; ") != c.event || strings.Join(prompt, "; ") != c.prompt {
-					t.Errorf("failed with %q, answered %q after %q, the next prompt is %q", code, output, rulings, prompt)
-				}
-				b.clear()
-			})
-		}
-	})
+				return check(ctx, s)
+			}
+			b := openAt(t, path, runtime.Config{}, guarded{asksFor("clerk", "paint", `{}`), plugins.Guards{Input: []plugins.Guard{g}}}, reader)
+			s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "clerk", ThreadID: "main", Messages: user("go"), Tools: []agui.Tool{{Name: "paint"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.reply(s.RunID, always(`"bad"`))
+			if c.said != "" {
+				b.reply(s.RunID, always(c.said))
+			}
+			run := b.wait(s.RunID, runtime.Completed, runtime.Failed)
+			code, output := "", ""
+			if run.Error != nil {
+				code = run.Error.Code + ": " + run.Error.Message
+			}
+			if run.OutputSummary != nil {
+				output = *run.OutputSummary
+			}
+			recs := b.log("main")
+			checkLog(t, recs)
+			rulings := rulings(recs)[2:] // after those of the message and of the tools
+			var prompt []string
+			for _, m := range b.asked("main") {
+				prompt = append(prompt, fmt.Sprintf("%s %s", m.Role, m.Text()))
+			}
+			prompt = prompt[:len(prompt)-1]
+			if code != c.code || output != c.output || strings.Join(rulings, "; ") != c.event || strings.Join(prompt, "; ") != c.prompt {
+				t.Errorf("failed with %q, answered %q after %q, the next prompt is %q", code, output, rulings, prompt)
+			}
+			b.clear()
+		})
+	}
 }
 
 // Arguments that an approver has edited, and answers, are input. Refused arguments are nowhere.

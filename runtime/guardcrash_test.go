@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
 // onceMore and never are policies after a crash: the run is called again, or fails.
@@ -39,8 +40,9 @@ func TestGuard_RefusedInputStaysHidden(t *testing.T) {
 		return agui.WorkerOutput{}, errors.New("boom")
 	}}
 	for _, cfg := range []runtime.Config{onceMore, never} {
-		onBoth(t, func(t *testing.T, path string) {
-			b := openAt(t, path, cfg, refuse, broken)
+		t.Run(fmt.Sprint(cfg.MaxAttempts), func(t *testing.T) {
+			t.Parallel()
+			b := openAt(t, sqlitetest.New(t), cfg, refuse, broken)
 			for k := range 12 {
 				req := runtime.StartRequest{Agent: "broken", ThreadID: fmt.Sprint("clerk", k)}
 				for range 15 {
@@ -80,7 +82,8 @@ func TestGuard_RefusedInputStaysHidden(t *testing.T) {
 func TestGuard_RefusedCallIsNeverMade(t *testing.T) {
 	t.Parallel()
 	for verb, want := range map[string]string{plugins.Refuse: "", plugins.Rewrite: `{"euros":1}`} {
-		onBoth(t, func(t *testing.T, path string) {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
 			var called atomic.Pointer[string]
 			pay := tool{plugins.Info{Name: "pay", Idempotent: true}, func(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
 				args := string(call.Args)
@@ -92,7 +95,7 @@ func TestGuard_RefusedCallIsNeverMade(t *testing.T) {
 				return agui.WorkerOutput{Answer: out.ResultSummary}, err
 			}}
 			g := verdict(plugins.Verdict{Verdict: verb, Args: []byte(`{"euros":1}`)})
-			b := openAt(t, path, runtime.Config{}, guarded{payer, plugins.Guards{Tool: []plugins.Guard{g}}}, pay)
+			b := openAt(t, sqlitetest.New(t), runtime.Config{}, guarded{payer, plugins.Guards{Tool: []plugins.Guard{g}}}, pay)
 			lives(t, b, runtime.StartRequest{Agent: "payer"}, func(k int, run runtime.Run) {
 				if run.Status.Final() && run.Status != runtime.Completed {
 					t.Errorf("%s, commit %d: the run is %s", verb, k, run.Status)
