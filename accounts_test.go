@@ -71,6 +71,7 @@ func status(t *testing.T, method, url string, header ...string) int {
 }
 
 func TestMe(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, database string) {
 		s := openWithKeys(t, database)
 		ends := time.Now().Add(time.Hour).Truncate(time.Millisecond)
@@ -98,6 +99,7 @@ func TestMe(t *testing.T) {
 }
 
 func TestKeys_Authenticate(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, database string) {
 		s := openWithKeys(t, database)
 		alice, id := newKey(t, s, "alice", time.Time{}, "p1", "p2")
@@ -187,6 +189,7 @@ func (k *logBuffer) String() string {
 
 // TestLog_HasNoCredentials sends keys and tickets in all kinds of failing requests to a server that logs at level debug.
 func TestLog_HasNoCredentials(t *testing.T) {
+	t.Parallel()
 	log := new(logBuffer)
 	s, err := baton.New(baton.Config{
 		Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(t), Tuning: baton.Tuning{APIKeys: true}, Plugins: builtin.Plugins(),
@@ -252,6 +255,7 @@ func TestLog_HasNoCredentials(t *testing.T) {
 }
 
 func TestNew_RefusesAPIKeysWithAccounts(t *testing.T) {
+	t.Parallel()
 	_, err := baton.New(baton.Config{
 		Tuning: baton.Tuning{APIKeys: true}, Accounts: baton.AuthenticatorFunc(byHeader),
 	})
@@ -291,6 +295,7 @@ func BenchmarkKey(b *testing.B) {
 // The same idempotency key and body from other users, in other projects and on behalf of other users are separate requests. A repeat
 // gets the answer of its own request.
 func TestIdempotencyKey_IsScoped(t *testing.T) {
+	t.Parallel()
 	s := openWithKeys(t, "sqlite:"+sqlitetest.New(t))
 	alice, _ := newKey(t, s, "alice", time.Time{}, "p1", "p2")
 	bob, _ := newKey(t, s, "bob", time.Time{})

@@ -25,6 +25,7 @@ func (picky) Call(_ context.Context, call *plugins.Call) (agui.ToolOutput, error
 
 // A tool gets the arguments as they fit its schema; the log keeps the arguments of the model.
 func TestCallTool_ArgumentsFit(t *testing.T) {
+	t.Parallel()
 	agent := plugins.AgentFunc("asks", func(ctx context.Context, run *plugins.Run) error {
 		out, err := run.CallTool(ctx, "picky", json.RawMessage(`{"n":"12345678901234567890","note":null}`))
 		if err != nil {

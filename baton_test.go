@@ -197,6 +197,7 @@ const script = `{"agent":"scripted","threadId":"main","content":"{\"do\":[{\"say
 
 // TestDoors_StreamLive reads the first word while the agent is still running.
 func TestDoors_StreamLive(t *testing.T) {
+	t.Parallel()
 	through(t, func(t *testing.T, door string) {
 		s := open(t, baton.Config{})
 		url := doors[door](t, s)
@@ -227,6 +228,7 @@ func TestDoors_StreamLive(t *testing.T) {
 
 // A run is cancelled when the client drops its stream.
 func TestRun_EndsWhenClientDisconnects(t *testing.T) {
+	t.Parallel()
 	through(t, func(t *testing.T, door string) {
 		s := open(t, baton.Config{
 			Tuning: baton.Tuning{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond, Ping: time.Hour}}, // a ping would notice, too
@@ -261,6 +263,7 @@ func await(t *testing.T, s *baton.Server, want runtime.Status) {
 }
 
 func TestDoors_CheckHostAndOrigin(t *testing.T) {
+	t.Parallel()
 	through(t, func(t *testing.T, door string) {
 		url := doors[door](t, open(t, baton.Config{Hosts: []string{"app.example.com"}, Tuning: baton.Tuning{Origins: []string{"https://page.example.com"}}}))
 		scheme, other := "http", "https"
@@ -289,6 +292,7 @@ func TestDoors_CheckHostAndOrigin(t *testing.T) {
 }
 
 func TestDoors_CheckBodies(t *testing.T) {
+	t.Parallel()
 	through(t, func(t *testing.T, door string) {
 		url := doors[door](t, open(t, baton.Adjust(baton.Config{Tuning: baton.Tuning{Limits: baton.Limits{Input: 64 << 10}}}, func(c *transports.Config) { c.Body = 1 << 10 })))
 		if res := send(t, "POST", url+"/api/v1/agent/runs", "text=1", "Content-Type", "text/plain"); res.StatusCode != http.StatusUnsupportedMediaType {
@@ -306,6 +310,7 @@ func TestDoors_CheckBodies(t *testing.T) {
 
 // After Close, requests get an error while the program's own server continues. An open stream does not delay Close.
 func TestClose_EndsAllRequests(t *testing.T) {
+	t.Parallel()
 	through(t, func(t *testing.T, door string) {
 		s := open(t, baton.Config{})
 		url := doors[door](t, s)
@@ -330,6 +335,7 @@ func TestClose_EndsAllRequests(t *testing.T) {
 }
 
 func TestRun_ResumesAtNextStart(t *testing.T) {
+	t.Parallel()
 	db := "sqlite:" + filepath.Join(t.TempDir(), "baton.db")
 	first := open(t, baton.Config{Database: db, Listen: "127.0.0.1:0"})
 	res := send(t, "POST", first.URL()+"/api/v1/agent/runs", script)
@@ -347,6 +353,7 @@ func TestRun_ResumesAtNextStart(t *testing.T) {
 }
 
 func TestServerRun_ServesUntilContextEnds(t *testing.T) {
+	t.Parallel()
 	s := open(t, baton.Config{Listen: "127.0.0.1:0"})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

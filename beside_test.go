@@ -50,6 +50,7 @@ func (lateTool) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 
 // A run that begins before a tool server has answered still has its tools.
 func TestStart_FirstRunSeesTools(t *testing.T) {
+	t.Parallel()
 	list := plugins.AgentFunc("list", func(_ context.Context, run *plugins.Run) error {
 		for _, info := range run.Tools("late.*") {
 			_, _ = run.Text().Write([]byte(info.Name))
@@ -84,6 +85,7 @@ func TestStart_FirstRunSeesTools(t *testing.T) {
 
 // Programs that are missing, and servers that never answer, delay and stop nothing.
 func TestStart_WithoutPrograms(t *testing.T) {
+	t.Parallel()
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()

@@ -51,6 +51,7 @@ func (idleTool) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 // TestBudgets_LimitEveryDoor uses a project's budget up, and then starts and continues runs at every door, also on a server that
 // takes the database over.
 func TestBudgets_LimitEveryDoor(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, database string) {
 		serve := func() (*baton.Server, string) {
 			s := open(t, baton.Config{
@@ -181,6 +182,7 @@ func (g *gated) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 
 // TestBudgets_AreReservedByAllServers starts runs of three servers one after another, and fifty at once: both use a budget up exactly.
 func TestBudgets_AreReservedByAllServers(t *testing.T) {
+	t.Parallel()
 	database, g := postgrestest.New(t), new(gated)
 	var servers []*baton.Server
 	for range 3 {
@@ -226,6 +228,7 @@ func TestBudgets_AreReservedByAllServers(t *testing.T) {
 // TestBudgets_AreReserved starts fifty runs at the edge of a budget. Usage and budgets then agree with the calls, and a user
 // sees the own ones.
 func TestBudgets_AreReserved(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, database string) {
 		g := new(gated)
 		s := open(t, baton.Config{Listen: "127.0.0.1:0", Database: database, Plugins: []plugins.Plugin{g}, Tuning: baton.Tuning{
@@ -304,6 +307,7 @@ func TestBudgets_AreReserved(t *testing.T) {
 
 // TestBudgets_OperatorsAnswer: a user may only cancel the question of a budget; an operator raises it.
 func TestBudgets_OperatorsAnswer(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, database string) {
 		g := new(gated)
 		s := open(t, baton.Config{Listen: "127.0.0.1:0", Database: database, Plugins: []plugins.Plugin{g}, Tuning: baton.Tuning{
@@ -380,6 +384,7 @@ func untilMidnight(after string) bool {
 
 // TestGuesses_AreLimited tries keys until the server rejects them without a check.
 func TestGuesses_AreLimited(t *testing.T) {
+	t.Parallel()
 	s := bounded(t, baton.Adjust(withKeys(baton.Limits{RequestsPerUser: -1}), func(c *transports.Config) { c.Guesses = 5 }))
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	late, _ := newKey(t, s, "bob", time.Time{})
@@ -416,6 +421,7 @@ func TestGuesses_AreLimited(t *testing.T) {
 }
 
 func TestLimits_ShowBytesInFlight(t *testing.T) {
+	t.Parallel()
 	s := open(t, baton.Config{
 		Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true, Timeouts: baton.Timeouts{OnDisconnectGrace: 6 * time.Second, Ping: 7 * time.Second}},
 	})

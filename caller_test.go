@@ -36,6 +36,7 @@ func byHeader(r *http.Request) (baton.Identity, error) {
 }
 
 func TestAccounts_IdentifyCallers(t *testing.T) {
+	t.Parallel()
 	through(t, func(t *testing.T, door string) {
 		s := open(t, baton.Config{Plugins: []plugins.Plugin{whoami()}, Accounts: baton.AuthenticatorFunc(byHeader)})
 		url := doors[door](t, s)
@@ -86,6 +87,7 @@ type key struct{}
 
 // TestAccounts_SeeContextOfMiddleware authenticates in the program's own middleware.
 func TestAccounts_SeeContextOfMiddleware(t *testing.T) {
+	t.Parallel()
 	who := baton.AuthenticatorFunc(func(r *http.Request) (baton.Identity, error) {
 		user, _ := r.Context().Value(key{}).(string)
 		return baton.Identity{Projects: []string{"p"}, User: user, Role: baton.RoleUser}, nil
@@ -130,6 +132,7 @@ func TestAccounts_SeeContextOfMiddleware(t *testing.T) {
 }
 
 func TestHandler_WithoutAccountsRefusesOtherMachines(t *testing.T) {
+	t.Parallel()
 	outside := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}
 	for _, c := range []struct {
 		cfg  baton.Config

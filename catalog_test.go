@@ -25,6 +25,7 @@ func (a unreachable) Health() *plugins.Health {
 
 // TestCatalog_ShowsOriginByRole reads the list of plugins with each role.
 func TestCatalog_ShowsOriginByRole(t *testing.T) {
+	t.Parallel()
 	type about struct {
 		Kind, File, Server, URL, Detail string
 		Line                            int

@@ -36,6 +36,7 @@ func cluster(t *testing.T, cfg baton.Config) (x, y *baton.Server) {
 
 // Servers of a cluster keep attachments where all find them, also without a setting.
 func TestCluster_ServesAttachmentsOfOtherServers(t *testing.T) {
+	t.Parallel()
 	x, y := cluster(t, baton.Config{})
 	const path = "/api/v1/agent/attachments"
 	content := strings.Repeat("a large text file\n", 50_000)
@@ -68,6 +69,7 @@ func TestCluster_ServesAttachmentsOfOtherServers(t *testing.T) {
 // Each server of a cluster gives the same answers about runs, whichever executes them: one that executes, one that waits in the queue, those
 // that wait for answers, and those that have ended. A request that changes a run has the same effect at each server.
 func TestCluster_AnswersAlike(t *testing.T) {
+	t.Parallel()
 	cfg := baton.Config{
 		Listen: "127.0.0.1:0", Database: postgrestest.New(t), Accounts: baton.AuthenticatorFunc(byHeader), Plugins: append(builtin.Plugins(), modelled()),
 		Tuning: baton.Tuning{Limits: baton.Limits{RequestsPerUser: -1, RequestsPerProject: -1}, Timeouts: baton.Timeouts{Drain: time.Millisecond}},
@@ -166,6 +168,7 @@ func TestCluster_AnswersAlike(t *testing.T) {
 // An event of a type that this version does not know, which a later version or a plugin has written, is shown to clients of AG-UI 1.0 as it
 // was written, and fails nothing for others, which do not get it.
 func TestCluster_ShowsEventsOfUnknownTypes(t *testing.T) {
+	t.Parallel()
 	later := plugins.AgentFunc("later", func(_ context.Context, run *plugins.Run) error {
 		for _, ev := range []agui.Event{
 			agui.Unknown{Name: "LATER_OPENED", Body: json.RawMessage(`{"laterId":"one"}`)},

@@ -23,6 +23,7 @@ import (
 
 // The audit log has no entries for impossible names, on each database.
 func TestAudit_OfImpossibleNames(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, database string) {
 		s := openWithKeys(t, database)
 		root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
@@ -45,6 +46,7 @@ func TestAudit_OfImpossibleNames(t *testing.T) {
 
 // Clients that do not read the server's own files take only the memory of their connections.
 func TestOwnFiles_TakeNoMemoryPerClient(t *testing.T) {
+	t.Parallel()
 	s := bounded(t, baton.Adjust(withKeys(baton.Limits{}), func(c *transports.StreamConfig) { c.InFlight = 2 << 20 }))
 	narrow := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) { // with a small receive buffer
 		ctl := c.Control(func(fd uintptr) {
@@ -75,6 +77,7 @@ func TestOwnFiles_TakeNoMemoryPerClient(t *testing.T) {
 
 // Malformed commands count towards the rate limit. A socket that sends too many gets answers, but slower than it sends.
 func TestRateLimit_CountsMalformedCommands(t *testing.T) {
+	t.Parallel()
 	s := bounded(t, withKeys(baton.Limits{RequestsPerUser: 1}))
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	c, _ := dial(t, s.URL()+"/api/v1/ws", http.Header{"Authorization": {alice}})

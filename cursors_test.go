@@ -76,6 +76,7 @@ func as(t *testing.T, s *baton.Server, user, project string, role runtime.Role) 
 
 // The cursor of every list is opaque, works only in its list, survives a restart, and cannot be forged.
 func TestCursor_IsSealed(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, database string) {
 		s := openWithKeys(t, database)
 		alice, stranger := as(t, s, "alice", "p1", runtime.RoleAdmin), as(t, s, "mallory", "p2", runtime.RoleUser)
@@ -141,6 +142,7 @@ func TestCursor_IsSealed(t *testing.T) {
 
 // A cursor of the unfiltered list is refused with each of the filters that the OpenAPI document names.
 func TestCursor_WorksOnlyWithItsFilters(t *testing.T) {
+	t.Parallel()
 	s := openWithKeys(t, "", modelled())
 	alice := as(t, s, "alice", "p1", runtime.RoleAdmin)
 	const ask = `{"do": [{"ask": {"message": "Go on?"}}]}`
@@ -212,6 +214,7 @@ func TestCursor_WorksOnlyWithItsFilters(t *testing.T) {
 }
 
 func TestResetSecrets_VoidsCursorsAndTickets(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, database string) {
 		s := openWithKeys(t, database)
 		alice := as(t, s, "alice", "p1", runtime.RoleUser)

@@ -13,6 +13,7 @@ import (
 
 // An error quotes only a part of the request.
 func TestErrors_AreShort(t *testing.T) {
+	t.Parallel()
 	s := open(t, baton.Config{Listen: "127.0.0.1:0"})
 	short := func(what, text string) {
 		t.Helper()

@@ -25,6 +25,7 @@ import (
 
 // A program mounts the handlers before Start, has its own spans and registry, and reads its runs.
 func TestServer_InAProgram(t *testing.T) {
+	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 	tracer := provider.Tracer("program")

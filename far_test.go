@@ -35,6 +35,7 @@ func (refund) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 
 // An approval of another Baton is a question about a call that stays open, and the other's result is the result.
 func TestRemote_ApprovalOfAnotherBaton(t *testing.T) {
+	t.Parallel()
 	there := open(t, baton.Config{Listen: "127.0.0.1:0", Plugins: []plugins.Plugin{refunds{}, refund{}}})
 	far, err := remote.New(remote.Config{Name: "far", URL: there.URL() + "/api/v1/agui/clerk"})
 	if err != nil {

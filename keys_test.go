@@ -42,6 +42,7 @@ func ofRole(t *testing.T, s *baton.Server, user string, role runtime.Role, proje
 
 // TestKeys_BelongToProject creates, lists and revokes keys as admins of two projects, and tries to with other roles.
 func TestKeys_BelongToProject(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, database string) {
 		s := openWithKeys(t, database)
 		root, rootID := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
@@ -126,6 +127,7 @@ func TestKeys_BelongToProject(t *testing.T) {
 }
 
 func TestKeys_RevokingEndsStreams(t *testing.T) {
+	t.Parallel()
 	s := openWithKeys(t, "sqlite:"+t.TempDir()+"/baton.db")
 	root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
 	alice := keyOf(t, s, root, `{"user":"alice","role":"user"}`)
@@ -147,6 +149,7 @@ func TestKeys_RevokingEndsStreams(t *testing.T) {
 // A key that was revoked at one server is refused at once by another that has just used it, and a third one ends its streams. Without
 // hints that takes up to 30 seconds and a minute.
 func TestKeys_RevokedAtAllServers(t *testing.T) {
+	t.Parallel()
 	database := postgrestest.New(t)
 	x, y, z := openWithKeys(t, database), openWithKeys(t, database), openWithKeys(t, database)
 	root, _ := ofRole(t, x, "root", runtime.RoleAdmin, "p1")
@@ -188,6 +191,7 @@ func TestKeys_RevokedAtAllServers(t *testing.T) {
 
 // An admin's key cannot create other keys after it was revoked, even in concurrent requests: a thief keeps none.
 func TestKeys_RevokedCreateNoOthers(t *testing.T) {
+	t.Parallel()
 	s := openWithKeys(t, "sqlite:"+t.TempDir()+"/baton.db")
 	root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
 	stolen := keyOf(t, s, root, `{"user":"mallory","role":"admin"}`)
@@ -228,6 +232,7 @@ func TestKeys_RevokedCreateNoOthers(t *testing.T) {
 
 // TestKeys_RefuseImpossibleValues requests keys with strange times, and ids and users that cannot exist.
 func TestKeys_RefuseImpossibleValues(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, database string) {
 		s := openWithKeys(t, database)
 		root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
@@ -253,6 +258,7 @@ func TestKeys_RefuseImpossibleValues(t *testing.T) {
 
 // A key with role user cannot append to a tool's run that a key of the same user with role operator has started.
 func TestToolRuns_NeedOperatorToContinue(t *testing.T) {
+	t.Parallel()
 	s := openWithKeys(t, "sqlite:"+t.TempDir()+"/baton.db")
 	root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
 	operator, _ := ofRole(t, s, "dual", runtime.RoleOperator, "p1")

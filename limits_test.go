@@ -72,6 +72,7 @@ func spend(t *testing.T, s *baton.Server, key, path string) response {
 }
 
 func TestRateLimit_PerUser(t *testing.T) {
+	t.Parallel()
 	s := bounded(t, slowly())
 	alice, _ := newKey(t, s, "alice", time.Time{}, "p1", "p2")
 	bob, _ := newKey(t, s, "bob", time.Time{}, "p1")
@@ -94,6 +95,7 @@ func TestRateLimit_PerUser(t *testing.T) {
 
 // What a request sends, gets or has stored counts as requests: 5 MiB are 40 or more, after which the next one waits, however few bytes ask for it.
 func TestRateLimit_CountsBytes(t *testing.T) {
+	t.Parallel()
 	s := bounded(t, baton.Adjust(slowly(), func(c *rates.Config) { c.User.Burst = 1 }))
 	large := fmt.Sprintf(`{"agent":"echo","runId":"large","threadId":"large","content":%q}`, strings.Repeat("x", 5<<20))
 	const runs = "/api/projects/p/agent-runs"
@@ -138,6 +140,7 @@ func TestRateLimit_CountsBytes(t *testing.T) {
 
 // A cancel of any transport passes, however much its caller has sent before. What comes beside it is refused.
 func TestRateLimit_PassesCancels(t *testing.T) {
+	t.Parallel()
 	s := bounded(t, baton.Adjust(slowly(), func(c *rates.Config) { c.User.Burst = 2 })) // a socket, and what is too much
 	spend := func(t *testing.T, key string) {
 		t.Helper()
@@ -197,6 +200,7 @@ func TestRateLimit_PassesCancels(t *testing.T) {
 
 // The server refuses a request after its head, before its body.
 func TestRateLimit_RefusesBeforeBody(t *testing.T) {
+	t.Parallel()
 	s := bounded(t, slowly())
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	_ = spend(t, s, alice, "/api/v1/agents")
@@ -208,6 +212,7 @@ func TestRateLimit_RefusesBeforeBody(t *testing.T) {
 
 // Each call in a batch counts as a request. Calls over the limit are refused one by one.
 func TestRateLimit_CountsCallsOfBatch(t *testing.T) {
+	t.Parallel()
 	s := bounded(t, slowly())
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	batch := func() (done, refused int) {
@@ -249,6 +254,7 @@ func TestRateLimit_CountsCallsOfBatch(t *testing.T) {
 }
 
 func TestRateLimit_PerProject(t *testing.T) {
+	t.Parallel()
 	s := bounded(t, withKeys(baton.Limits{RequestsPerUser: -1, RequestsPerProject: 1}))
 	alice, _ := newKey(t, s, "alice", time.Time{}, "p1")
 	refusedFor(t, spend(t, s, alice, "/api/v1/agents"), "rate_limited", "Your project")
@@ -260,6 +266,7 @@ func TestRateLimit_PerProject(t *testing.T) {
 
 // A repeat with an Idempotency-Key counts like any request, and gets its answer once the limit allows it.
 func TestRateLimit_CountsRepeats(t *testing.T) {
+	t.Parallel()
 	s := bounded(t, slowly())
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	post := func() response {
@@ -289,6 +296,7 @@ func opposite(t *testing.T, s *baton.Server) string {
 }
 
 func TestStreamLimit(t *testing.T) {
+	t.Parallel()
 	for name, l := range map[string]baton.Limits{"You": {StreamsPerUser: 3}, "Your project": {StreamsPerProject: 3}} {
 		t.Run(name, func(t *testing.T) {
 			s := bounded(t, withKeys(l))
@@ -344,6 +352,7 @@ func TestStreamLimit(t *testing.T) {
 
 // Each command on a socket counts as a request.
 func TestRateLimit_CountsCommands(t *testing.T) {
+	t.Parallel()
 	s := bounded(t, slowly())
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	socket, got := dial(t, s.URL()+"/api/v1/ws", http.Header{"Authorization": {alice}})
@@ -360,6 +369,7 @@ func TestRateLimit_CountsCommands(t *testing.T) {
 
 // TestQueueLimit starts one run, and fills its user's or project's part of the queue.
 func TestQueueLimit(t *testing.T) {
+	t.Parallel()
 	for name, limit := range map[string]func(*runtime.Config){
 		"You": func(c *runtime.Config) { c.QueuePerUser = 2 }, "Your project": func(c *runtime.Config) { c.QueuePerProject = 2 },
 	} {
@@ -394,6 +404,7 @@ func TestQueueLimit(t *testing.T) {
 }
 
 func TestLimits_ShowAttachments(t *testing.T) {
+	t.Parallel()
 	s := bounded(t, withKeys(baton.Limits{}))
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	bob, _ := newKey(t, s, "bob", time.Time{})
@@ -420,6 +431,7 @@ func TestLimits_ShowAttachments(t *testing.T) {
 
 // TestInFlightLimit sends requests whose bodies stop midway.
 func TestInFlightLimit(t *testing.T) {
+	t.Parallel()
 	for name, limit := range map[string]func(*rates.Config){
 		"You": func(c *rates.Config) { c.User.Bytes = 300 << 10 }, "Your project": func(c *rates.Config) { c.Project.Bytes = 300 << 10 },
 	} {

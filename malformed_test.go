@@ -218,6 +218,7 @@ var internal = regexp.MustCompile(`"code"\s*:\s*"internal"`)
 
 // No malformed request to any route may be answered with 500.
 func TestMalformedRequests_AreClientErrors(t *testing.T) {
+	t.Parallel()
 	n := 2000
 	if os.Getenv("BATON_SOAK") != "" {
 		n = 100_000

@@ -60,6 +60,7 @@ func eventually(t *testing.T, url string, want map[string]string) {
 }
 
 func TestMetrics_CountRuns(t *testing.T) {
+	t.Parallel()
 	s := open(t, baton.Config{Listen: "127.0.0.1:0"})
 	run := func(thread, content string) {
 		res := send(t, "POST", s.URL()+"/api/v1/agent/runs", `{"agent":"scripted","threadId":"`+thread+`","content":`+content+`}`, "Accept", "text/event-stream")
@@ -133,6 +134,7 @@ func waiting(called chan<- struct{}, let <-chan struct{}) plugins.Agent {
 
 // TestMetrics_Move causes an event for each metric for operators.
 func TestMetrics_Move(t *testing.T) {
+	t.Parallel()
 	called, let := make(chan struct{}), make(chan struct{})
 	database := "sqlite:" + sqlitetest.New(t)
 	s := open(t, baton.Config{
@@ -200,6 +202,7 @@ func (d deaf) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 }
 
 func TestMetrics_CountAbandonedTools(t *testing.T) {
+	t.Parallel()
 	d := deaf{make(chan struct{}), make(chan struct{})}
 	s := open(t, baton.Config{
 		Listen: "127.0.0.1:0", Plugins: append(builtin.Plugins(), d), Tuning: baton.Tuning{Timeouts: baton.Timeouts{Grace: 20 * time.Millisecond}},
@@ -215,6 +218,7 @@ func TestMetrics_CountAbandonedTools(t *testing.T) {
 }
 
 func TestMetrics_OnlyOnAdminListener(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]baton.Config{
 		"with accounts":            {Listen: "127.0.0.1:0", Accounts: baton.AuthenticatorFunc(byHeader)},
 		"with an admin listener":   {Listen: "127.0.0.1:0", Tuning: baton.Tuning{AdminListen: ":0"}},

@@ -45,6 +45,7 @@ func behindMiddleware(t *testing.T, s *baton.Server) (url string, ended chan str
 }
 
 func TestHandler_BehindMiddleware(t *testing.T) {
+	t.Parallel()
 	s := open(t, baton.Config{})
 	url, _ := behindMiddleware(t, s)
 	lines := bufio.NewScanner(send(t, "POST", url+"/api/v1/agent/runs", script, "Accept", "text/event-stream").Body)
@@ -60,6 +61,7 @@ func TestHandler_BehindMiddleware(t *testing.T) {
 
 // When a client reads nothing of a long stream, the handler returns, and the run ends as without viewers.
 func TestHandler_CutsOffStuckClient(t *testing.T) {
+	t.Parallel()
 	s := open(t, baton.Config{Tuning: baton.Tuning{Timeouts: baton.Timeouts{Ping: 100 * time.Millisecond}}})
 	url, ended := behindMiddleware(t, s)
 	const much = `{"agent":"scripted","threadId":"main","content":"{\"do\":[{\"tokens\":4000,\"size\":2000}]}"}`
@@ -91,6 +93,7 @@ func TestHandler_CutsOffStuckClient(t *testing.T) {
 
 // TestHandler_ReadsChunkedBodies sends a body in chunks, and one that never ends.
 func TestHandler_ReadsChunkedBodies(t *testing.T) {
+	t.Parallel()
 	url, _ := behindMiddleware(t, open(t, baton.Config{Tuning: baton.Tuning{Limits: baton.Limits{Input: 64 << 10}}}))
 	post := func(body io.Reader) int {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/agent/runs", body)

@@ -42,6 +42,7 @@ var (
 
 // Each role may do to the owner's things only the allowed operations.
 func TestRoles_OnSocketsAndWithTools(t *testing.T) {
+	t.Parallel()
 	sites(t, func(s site) {
 		there := s.offers()
 		s.holds("sockets", fmt.Sprint(onSockets), there.commands)
@@ -73,6 +74,7 @@ func TestRoles_OnSocketsAndWithTools(t *testing.T) {
 // Users and an operator have runs with the same id. For the operator, who sees them all, the id means the operator's own run unless
 // the request names another user.
 func TestNames_SharedByUsers(t *testing.T) {
+	t.Parallel()
 	sites(t, func(s site) {
 		const boss, admin = "p1/boss/operator", "p1/adam/admin"
 		sleeps := `{"agent":"scripted","threadId":"main","runId":"same","content":"{\"do\":[{\"tool\":\"sleep\",\"args\":{\"ms\":600000}}]}"}`
@@ -116,6 +118,7 @@ func TestNames_SharedByUsers(t *testing.T) {
 
 // While the owner works and others watch the lists, only callers that may see the runs get updates.
 func TestNeighbours_GetNoListUpdates(t *testing.T) {
+	t.Parallel()
 	sites(t, func(s site) {
 		const owner = "p1/alice/user"
 		var told, silent []desk

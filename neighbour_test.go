@@ -299,6 +299,7 @@ func (s site) converse(user, path string, frames []string, t things) said {
 // TestNeighbours_LearnNothing requests the owner's things at every door. Callers without access get the same status and text as for
 // things that do not exist.
 func TestNeighbours_LearnNothing(t *testing.T) {
+	t.Parallel()
 	sites(t, func(s site) {
 		covered(s)
 		owner, theirs := s.settle("")
@@ -404,6 +405,7 @@ func (s site) state(owner string, t things) (all []string) {
 
 // While the owner works and others watch monitors, they see nothing of the owner, from any cursor.
 func TestNeighbours_SeeNothingOnMonitors(t *testing.T) {
+	t.Parallel()
 	sites(t, func(s site) {
 		owner, theirs := s.settle("")
 		watched := 0
@@ -519,6 +521,7 @@ func (s site) opened(user string, a *ask, t things) said {
 
 // Each role in the owner's project may do to the owner's things only the allowed operations. The database does not know roles.
 func TestRoles_InSameProject(t *testing.T) {
+	t.Parallel()
 	at(t, "", func(s site) {
 		roles := []string{"user", "viewer", "operator", "admin"}
 		for at, role := range roles {

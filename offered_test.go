@@ -52,6 +52,7 @@ func boss() plugins.Agent {
 
 // At every door, plugins of another project get the same answer as plugins that do not exist.
 func TestPlugins_AreOfferedInTheirProjects(t *testing.T) {
+	t.Parallel()
 	s := open(t, baton.Config{Listen: "127.0.0.1:0", Accounts: baton.AuthenticatorFunc(byHeader), Plugins: []plugins.Plugin{
 		limitedAgent{limited{"their-agent"}},
 		limitedTool{limited{"their-tool"}},

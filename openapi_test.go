@@ -13,6 +13,7 @@ import (
 )
 
 func TestOpenAPI_DescribesMountedRoutes(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]baton.Config{
 		"without accounts": {}, "with accounts": {Tuning: baton.Tuning{APIKeys: true}}, "with an admin listener": {Tuning: baton.Tuning{AdminListen: "127.0.0.1:0"}},
 	} {

@@ -14,6 +14,7 @@ import (
 
 // Every door refuses a tool with an invalid schema and a reference to a missing attachment, names their places, and stores nothing.
 func TestDoors_RefuseStrangeSchemasAndAttachments(t *testing.T) {
+	t.Parallel()
 	s := open(t, baton.Config{Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(t)})
 	check := func(where, text, code, place string) {
 		t.Helper()
@@ -92,6 +93,7 @@ func TestDoors_RefuseStrangeSchemasAndAttachments(t *testing.T) {
 
 // Valid references are accepted. Messages that the thread already has are not validated again.
 func TestDoors_TakeSchemasAndRememberedAttachments(t *testing.T) {
+	t.Parallel()
 	s := open(t, baton.Config{Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(t)})
 	for i, body := range []string{
 		`{"agent":"echo","threadId":"t","messages":[{"id":"a","role":"user","content":"hi","metadata":{"attachments":null}}],"tools":[{"name":"one"},{"name":"two","parameters":{}}]}`,

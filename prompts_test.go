@@ -282,6 +282,7 @@ func toolCall(id, name, arguments string) []llmtest.Step {
 
 // TestPrompts_AreWhatProvidersGot compares each prompt with the request that the provider has received.
 func TestPrompts_AreWhatProvidersGot(t *testing.T) {
+	t.Parallel()
 	used := &agui.TokenUsage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}
 	for _, kind := range []string{"openai", "anthropic"} {
 		t.Run(kind, func(t *testing.T) {
@@ -366,6 +367,7 @@ func (a *asker) secretless() {
 
 // TestPrompts_TellWhatIsMissing checks the changes that a prompt lists, and the calls that failed before another model answered.
 func TestPrompts_TellWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	long := llmtest.Script{Steps: toolCall("c1", "files_read", `{"bytes":30000}`)}
 	say := llmtest.Script{Steps: []llmtest.Step{llmtest.Text("done")}}
 	busy := llmtest.Script{Fail: &llm.Error{Status: http.StatusServiceUnavailable, Message: "busy", Retryable: true}}
@@ -408,6 +410,7 @@ func TestPrompts_TellWhatIsMissing(t *testing.T) {
 // TestPrompts_OfLargeResults makes calls of a tool that returns 2 MB, for a model with a small window: its requests tell of them in brief,
 // and each result can be read whole.
 func TestPrompts_OfLargeResults(t *testing.T) {
+	t.Parallel()
 	turns := 14
 	if os.Getenv("BATON_SOAK") != "" {
 		turns = 60
@@ -501,6 +504,7 @@ func (s site) until(what string, done func() bool) {
 
 // TestPrompts_OutliveEdits edits a message that a prompt refers to.
 func TestPrompts_OutliveEdits(t *testing.T) {
+	t.Parallel()
 	askers(t, "openai", nil, always, func(a *asker) {
 		start := func(run, content string) {
 			a.request(asking, "POST", "/api/v1/agui/asker", fmt.Sprintf(`{"threadId":"main","runId":%q,"messages":[{"id":"m","role":"user","content":%q}],"state":{},"tools":[],"context":[],"forwardedProps":{}}`, run, content))
@@ -520,6 +524,7 @@ func TestPrompts_OutliveEdits(t *testing.T) {
 
 // TestPrompts_CanBeOff checks that calls are listed without them.
 func TestPrompts_CanBeOff(t *testing.T) {
+	t.Parallel()
 	askers(t, "openai", func(_ *llm.Config, c *baton.Config) { c.NoPrompts = true }, always, func(a *asker) {
 		a.ask("main", "one", "Who?")
 		calls := a.calls("one")
@@ -534,6 +539,7 @@ func TestPrompts_CanBeOff(t *testing.T) {
 
 // TestPrompts_TakeFewBytes measures the size of the prompts in a thread of 50 turns.
 func TestPrompts_TakeFewBytes(t *testing.T) {
+	t.Parallel()
 	const turns = 50
 	measure := func(t *testing.T, question string, messages int, scripts func() func(*llmtest.Request) llmtest.Script) {
 		askers(t, "openai", func(c *llm.Config, b *baton.Config) {

@@ -14,6 +14,7 @@ import (
 
 // With accounts, only these routes answer requests without a credential. Anybody can read the answers of routes that are added here.
 func TestPublicRoutes(t *testing.T) {
+	t.Parallel()
 	s := open(t, baton.Config{Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true}})
 	var public []string
 	for _, route := range s.Routes() {

@@ -63,6 +63,7 @@ func books(paid, noted, closed *atomic.Int64) []plugins.Plugin {
 // The rerun from a node begins with the state of its origin then: completed nodes are neither executed nor counted again, and later questions are asked
 // again. It needs nothing of its origin once it has begun.
 func TestRerun_FromANode(t *testing.T) {
+	t.Parallel()
 	for name, database := range map[string]func() string{
 		"SQLite":     func() string { return "sqlite:" + sqlitetest.New(t) },
 		"PostgreSQL": func() string { return postgrestest.New(t) },
@@ -150,6 +151,7 @@ func (b bill) Call(ctx context.Context, c *plugins.Call) (agui.ToolOutput, error
 // A rerun from a model call sends the model the same prompt. It makes the later calls, and asks their questions, again. It neither makes nor
 // counts the earlier calls again, and the thread shows them. What a guard had replaced then is not shown, what a later run has hidden is.
 func TestRerun_FromAModelCall(t *testing.T) {
+	t.Parallel()
 	var paid atomic.Int64
 	askers(t, "openai", func(l *llm.Config, c *baton.Config) {
 		paid.Store(0)
@@ -251,6 +253,7 @@ func (a approved) Info() plugins.Info {
 // A rerun from a model call of a sub-agent goes on in the middle of the sub-agent's call. What was not done before the model call is approved,
 // asked and done again.
 func TestRerun_FromAModelCallOfASubagent(t *testing.T) {
+	t.Parallel()
 	for name, started := range map[string]string{"agent": `"agent":"asker"`, "workflow": `"workflowId":"flow"`} {
 		t.Run(name, func(t *testing.T) { rerunFromSubagents(t, started) })
 	}
@@ -336,6 +339,7 @@ func rerunFromSubagents(t *testing.T, started string) {
 
 // Overrides change the model, instructions or parameters of one run. They need an operator and an agent with a model.
 func TestOverrides_OfAnAgentsModel(t *testing.T) {
+	t.Parallel()
 	askers(t, "openai", func(_ *llm.Config, c *baton.Config) {
 		c.Plugins = append(c.Plugins,
 			plugins.AgentFunc("plain", func(context.Context, *plugins.Run) error { return nil }),

@@ -18,6 +18,7 @@ import (
 )
 
 func TestTLS_CarriesSockets(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	pool := certstest.Write(t, dir, "test", time.Now().Add(time.Hour))
 	s := open(t, baton.Config{
@@ -35,6 +36,7 @@ func TestTLS_CarriesSockets(t *testing.T) {
 
 // TestAudit_RecordsAddressAndRequestID sends requests as a trusted proxy, and as another client.
 func TestAudit_RecordsAddressAndRequestID(t *testing.T) {
+	t.Parallel()
 	through(t, func(t *testing.T, door string) {
 		for trusted, want := range map[string][2]string{"127.0.0.0/8": {"203.0.113.9", "request-1"}, "10.0.0.0/8": {"127.0.0.1", ""}} {
 			s := open(t, baton.Config{Tuning: baton.Tuning{APIKeys: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix(trusted)}}})
@@ -85,6 +87,7 @@ func TestAudit_RecordsAddressAndRequestID(t *testing.T) {
 
 // Browsers send no credentials with preflight requests.
 func TestPreflight_NeedsNoCredential(t *testing.T) {
+	t.Parallel()
 	const page = "https://app.example.com"
 	for _, credentials := range []bool{false, true} {
 		s := open(t, baton.Config{Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true, Origins: []string{page}, CORSCredentials: credentials}})

@@ -17,6 +17,7 @@ import (
 
 // A client that does not finish its request loses its connection after the timeout of its server, not after the default.
 func TestRequestTimeouts(t *testing.T) {
+	t.Parallel()
 	const short = 200 * time.Millisecond
 	const post = "POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	for name, c := range map[string]struct {
@@ -68,6 +69,7 @@ func ended(c net.Conn) bool {
 }
 
 func TestConnectionLimit(t *testing.T) {
+	t.Parallel()
 	for name, limit := range map[string]func(*transports.Config){
 		"of all":      func(c *transports.Config) { c.Conns, c.PeerConns = 3, 100 },
 		"of one peer": func(c *transports.Config) { c.Conns, c.PeerConns = 100, 3 },
@@ -92,6 +94,7 @@ func TestConnectionLimit(t *testing.T) {
 
 // When a peer exceeds its limit of connections, the server closes no idle connection of other peers.
 func TestConnectionLimit_OfPeerCostsOthersNothing(t *testing.T) {
+	t.Parallel()
 	s := open(t, baton.Adjust(baton.Config{Listen: "127.0.0.1:0"}, func(c *transports.Config) { c.Conns, c.PeerConns = 3, 2 }))
 	idle := knock(t, s)
 	ask := func() (answer string) {
@@ -126,6 +129,7 @@ func TestConnectionLimit_OfPeerCostsOthersNothing(t *testing.T) {
 }
 
 func TestInFlight_IsBounded(t *testing.T) {
+	t.Parallel()
 	s := open(t, baton.Adjust(baton.Config{Listen: "127.0.0.1:0"}, func(c *transports.StreamConfig) { c.InFlight = 64 << 10 }))
 	body := `{"agent":"echo","content":"` + strings.Repeat("x", 256<<10) + `"}`
 	if res := send(t, http.MethodPost, "http://"+s.Addr()+"/api/v1/agent/runs", body); res.StatusCode != http.StatusServiceUnavailable {

@@ -28,6 +28,7 @@ func dial(t *testing.T, url string, header http.Header) (*websocket.Conn, int) {
 }
 
 func TestDoors_CarrySockets(t *testing.T) {
+	t.Parallel()
 	through(t, func(t *testing.T, door string) {
 		if door == "HTTP/2" { // has no upgrade
 			return
@@ -73,6 +74,7 @@ func converse(t *testing.T, s *baton.Server, c *websocket.Conn) {
 
 // The server also notices a vanished client behind a proxy, whose kernel accepts data for a long time.
 func TestSocket_WithoutPongsIsClosed(t *testing.T) {
+	t.Parallel()
 	through(t, func(t *testing.T, door string) {
 		if door == "HTTP/2" {
 			return
@@ -92,6 +94,7 @@ func TestSocket_WithoutPongsIsClosed(t *testing.T) {
 
 // TestSocket_GetsCloseCodeWhenServerStops closes Baton while a socket is open.
 func TestSocket_GetsCloseCodeWhenServerStops(t *testing.T) {
+	t.Parallel()
 	through(t, func(t *testing.T, door string) {
 		if door == "HTTP/2" {
 			return

@@ -49,6 +49,7 @@ func freeAddr(t *testing.T) string {
 
 // A server waits for a database that is away, and says so to those who ask whether it lives.
 func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	pool := certstest.Write(t, dir, "test", time.Now().Add(time.Hour))
 	cluster := storagetest.StartPostgres(t)
@@ -103,6 +104,7 @@ func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
 
 // A program that does not listen learns at once that the database is away.
 func TestStart_FailsWithoutAListener(t *testing.T) {
+	t.Parallel()
 	s, err := baton.New(baton.Config{Database: "postgres://baton@" + freeAddr(t) + "/baton?sslmode=disable"})
 	if err != nil {
 		t.Fatal(err)
@@ -114,6 +116,7 @@ func TestStart_FailsWithoutAListener(t *testing.T) {
 
 // A second server with the same settings names the first one, not only its address.
 func TestStart_NamesTheServerOfTheFile(t *testing.T) {
+	t.Parallel()
 	db := "sqlite:" + sqlitetest.New(t)
 	first := open(t, baton.Config{Listen: "127.0.0.1:0", Database: db})
 	s, err := baton.New(baton.Config{Database: db, Listen: first.Addr()})
@@ -127,6 +130,7 @@ func TestStart_NamesTheServerOfTheFile(t *testing.T) {
 
 // A server notices that its file is gone, and serves again when it is back.
 func TestReady_NamesAMissingFile(t *testing.T) {
+	t.Parallel()
 	path := sqlitetest.New(t)
 	s := open(t, baton.Config{Listen: "127.0.0.1:0", Database: "sqlite:" + path})
 	probe(t, http.DefaultClient, s.URL()+"/readyz", http.StatusOK, "ready")

@@ -15,6 +15,7 @@ import (
 
 // Statistics are the same before and after they are rolled up, after a restart, and after the runs are deleted.
 func TestStatistics_Stay(t *testing.T) {
+	t.Parallel()
 	for name, database := range map[string]func() string{
 		"SQLite":     func() string { return "sqlite:" + sqlitetest.New(t) },
 		"PostgreSQL": func() string { return postgrestest.New(t) },

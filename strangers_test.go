@@ -34,6 +34,7 @@ import (
 // members and ids of other messages. They must not change existing messages, other threads or the instructions in prompts, and the log
 // must stay valid.
 func TestStrangers_AreTheAssistantAtMost(t *testing.T) {
+	t.Parallel()
 	rounds := 2
 	if os.Getenv("BATON_SOAK") != "" {
 		rounds = 400

@@ -38,6 +38,7 @@ func ticketFor(t *testing.T, s *baton.Server, key, path string) (string, time.Ti
 }
 
 func TestTicket_OpensStreams(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, database string) {
 		s := openWithKeys(t, database)
 		alice, id := newKey(t, s, "alice", time.Time{}, "p1", "p2")
@@ -134,6 +135,7 @@ func TestTicket_OpensStreams(t *testing.T) {
 
 // With the secret, as from a stolen backup, tickets can be forged, but they last no longer than others.
 func TestTicket_ForgedLastsNoLongerThanOthers(t *testing.T) {
+	t.Parallel()
 	s := openWithKeys(t, "")
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	const path = "/api/v1/agui/echo/ws"
@@ -255,6 +257,7 @@ func slow(thread string, d time.Duration) string {
 
 // Streams of every kind end when their key is revoked or expires. The runs continue.
 func TestStreams_EndWithCredential(t *testing.T) {
+	t.Parallel()
 	var opening time.Duration // how long opening takes with keys that do not expire
 	for _, name := range []string{"revoked", "expired"} {
 		t.Run(name, func(t *testing.T) {
@@ -319,6 +322,7 @@ func TestStreams_EndWithCredential(t *testing.T) {
 }
 
 func TestTicket_EndsWithKey(t *testing.T) {
+	t.Parallel()
 	s := openWithKeys(t, "")
 	expires := time.Now().Add(2 * time.Second)
 	alice, _ := newKey(t, s, "alice", expires)
@@ -340,6 +344,7 @@ func TestTicket_EndsWithKey(t *testing.T) {
 
 // The program's Authenticator is called for the request of the ticket, not for the stream that the ticket opens.
 func TestTicket_OfOwnAccounts(t *testing.T) {
+	t.Parallel()
 	through(t, func(t *testing.T, door string) {
 		if door == "HTTP/2" {
 			return
@@ -381,6 +386,7 @@ func (a *signed) Ended(context.Context, []string) ([]string, error) { return nil
 
 // A ticket ends when the Watcher revokes its credential.
 func TestTicket_EndsWithWatchedCredential(t *testing.T) {
+	t.Parallel()
 	accounts := new(signed)
 	s := open(t, baton.Config{Listen: "127.0.0.1:0", Accounts: accounts})
 	res := send(t, "POST", s.URL()+"/api/v1/stream-tickets", `{"path":"/api/v1/ws"}`, "User", "p1/alice/user")

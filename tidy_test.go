@@ -6,6 +6,7 @@ import (
 )
 
 func TestClockGuard_NoticesChangedClock(t *testing.T) {
+	t.Parallel()
 	const day = 24 * time.Hour
 	var p clockGuard
 	for _, c := range []struct {

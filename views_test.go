@@ -11,6 +11,7 @@ import (
 
 // TestViews_AreTheUsersOwn saves views, within limits, until the user's data is deleted.
 func TestViews_AreTheUsersOwn(t *testing.T) {
+	t.Parallel()
 	const path = "/api/v1/me/views"
 	sites(t, func(s site) {
 		want := map[string]any{"items": []any{map[string]any{"name": "failed", "query": "status=failed"}}}

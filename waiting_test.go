@@ -35,6 +35,7 @@ func (g held) Run(ctx context.Context, run *plugins.Run) (out agui.WorkerOutput,
 
 // A run that does not begin shows the limit or the run that it waits for, to those who may see it.
 func TestWaiting_OfQueuedRuns(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, database string) {
 		gate := make(chan struct{})
 		server := open(t, baton.Config{

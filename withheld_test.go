@@ -38,6 +38,7 @@ const heard = "H3ARD"
 // member of whichever of its answers it was. Exits are the requests of neighbour_cases_test.go, monitors, the log, traces, metrics and
 // the database but for the records of runs. Calls of tools are no output.
 func TestGuard_WithholdsWhatProvidersAnswer(t *testing.T) {
+	t.Parallel()
 	w := &withheld{decide: make(chan struct{}), kinds: make(map[string]int)}
 	provider := llmtest.New(w.script)
 	t.Cleanup(provider.Close)

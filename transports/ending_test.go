@@ -14,6 +14,7 @@ import (
 
 // A stopping server also ends carried requests when it may not wait any longer.
 func TestAServerInAHurryLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	s := serveWith(t, transports.Config{}, transports.StreamConfig{}, mount(func(r *table) {
 		r.routes = append(r.routes, transports.Route{

@@ -11,6 +11,7 @@ import (
 )
 
 func TestAnswersSayWhatBrowsersMayDoWithThem(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	for _, a := range []answer{
 		s.do("GET", "/ok", nil), s.do("GET", "/healthz", nil), s.do("GET", "/nowhere", nil), s.do("GET", "/unknown", nil), s.do("GET", "/panic", nil),
@@ -35,6 +36,7 @@ func TestAnswersSayWhatBrowsersMayDoWithThem(t *testing.T) {
 }
 
 func TestRequestsHaveIDs(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{Proxies: auth.Proxies{netip.MustParsePrefix("127.0.0.0/8")}})
 	if got := serve(t, transports.Config{}).do("GET", "/ok", nil, "X-Request-Id", "forged").header.Get("X-Request-Id"); got == "forged" || got == "" {
 		t.Errorf("who is no proxy calls its request %q", got)

@@ -82,6 +82,7 @@ func TestNothingIsKeptForWhatIsOnlyAnnounced(t *testing.T) {
 }
 
 func TestHeadsAreJudgedBeforeTheirBodies(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{Accounts: auth.AuthenticatorFunc(func(r *http.Request) (auth.Identity, error) {
 		if r.Header.Get("Authorization") == "" {
 			return auth.Identity{}, errors.New("nobody")
@@ -110,6 +111,7 @@ func TestHeadsAreJudgedBeforeTheirBodies(t *testing.T) {
 }
 
 func TestBodiesEndWhereTheySay(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	const post = "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	const hidden = "GET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -157,6 +159,7 @@ func TestBodiesEndWhereTheySay(t *testing.T) {
 }
 
 func TestWordToSendIsGivenOnlyToWhomIsAnswered(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	const head = "POST /small HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nExpect: 100-continue\r\n"
 	for framing, body := range map[string]string{"Content-Length: 2": "{}", "Transfer-Encoding: chunked": "2\r\n{}\r\n0\r\n\r\n"} {
@@ -174,6 +177,7 @@ func TestWordToSendIsGivenOnlyToWhomIsAnswered(t *testing.T) {
 
 // Senders of large bodies may not have the whole budget, and those of small ones are served when they have all they may.
 func TestBytesInFlightAreBounded(t *testing.T) {
+	t.Parallel()
 	s := serveWith(t, transports.Config{}, transports.StreamConfig{InFlight: 6 << 20})
 	const head = "POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: "
 	size := 1500 << 10
@@ -207,6 +211,7 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 
 // Small messages take many times their size once decoded.
 func TestSmallMessagesAreNotSmall(t *testing.T) {
+	t.Parallel()
 	s := serveWith(t, transports.Config{}, transports.StreamConfig{InFlight: 6 << 20})
 	post := func(each string) answer {
 		body := `{"messages": [` + strings.TrimSuffix(strings.Repeat(each+", ", (256<<10)/len(each)), ", ") + `]}`
@@ -221,6 +226,7 @@ func TestSmallMessagesAreNotSmall(t *testing.T) {
 }
 
 func TestSlowSendersAreGivenUp(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		cfg   transports.Config
 		every time.Duration // 0 for never
@@ -256,6 +262,7 @@ func TestSlowSendersAreGivenUp(t *testing.T) {
 
 // Clients open connections before they need them, and a busy one writes its request much later.
 func TestConnectionsMayWaitForTheirFirstRequest(t *testing.T) {
+	t.Parallel()
 	const head = 100 * time.Millisecond
 	s := serve(t, transports.Config{HeadTimeout: head})
 	c, in := s.dial("")
@@ -287,6 +294,7 @@ func (s slow) Routes() []transports.Route {
 }
 
 func TestAnswersTakeRoomUntilTheyAreRead(t *testing.T) {
+	t.Parallel()
 	s := serveWith(t, transports.Config{Slack: time.Minute}, transports.StreamConfig{InFlight: 80 << 20}, slow{size: 40 << 20})
 	c, _ := s.dial("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	until(t, "the answer is held", func() bool { return s.Streams.Budget.Used() >= 40<<20 })
@@ -299,6 +307,7 @@ func TestAnswersTakeRoomUntilTheyAreRead(t *testing.T) {
 }
 
 func TestSlowTakersAreGivenUp(t *testing.T) {
+	t.Parallel()
 	s := serveWith(t, transports.Config{Slack: 300 * time.Millisecond}, transports.StreamConfig{}, slow{size: 40 << 20})
 	_, in := s.dial("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	if _, err := in.Peek(1); err != nil {
@@ -322,6 +331,7 @@ func (e echoing) Routes() []transports.Route {
 
 // A request whose answer has no room must have no effect.
 func TestRoomIsTakenBeforeAnythingIsDone(t *testing.T) {
+	t.Parallel()
 	e := echoing{new(atomic.Int64)}
 	s := serveWith(t, transports.Config{}, transports.StreamConfig{InFlight: 8 << 20}, e)
 	var body string
@@ -359,6 +369,7 @@ func TestRoomIsTakenBeforeAnythingIsDone(t *testing.T) {
 }
 
 func TestContextEndsWithItsConnection(t *testing.T) {
+	t.Parallel()
 	waits := slow{left: make(chan string)}
 	s := serveWith(t, transports.Config{}, transports.StreamConfig{}, waits)
 	// bytes after the request must not hide the disconnect
@@ -379,6 +390,7 @@ func TestContextEndsWithItsConnection(t *testing.T) {
 }
 
 func TestIdleConnectionsMakeRoom(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{Conns: 20, PeerConns: 10})
 	var idle []*bufio.Reader
 	for range 30 {
@@ -400,6 +412,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 }
 
 func TestBusyConnectionsAreNotClosedForOthers(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{Conns: 20, PeerConns: 5})
 	var open []*bufio.Reader
 	for range 5 {

@@ -33,6 +33,7 @@ func (s *silent) Check(context.Context) error {
 
 // TestNobodyWaitsForWhatIsSilent has many ask whether the server is ready while something does not say so.
 func TestNobodyWaitsForWhatIsSilent(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	plugin, reg := &silent{over: make(chan struct{})}, new(host.Registry)
 	defer close(plugin.over)

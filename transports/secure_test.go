@@ -49,6 +49,7 @@ func serveTLS(tb testing.TB, cfg transports.Config, streams transports.StreamCon
 }
 
 func TestTLSIsSpokenAndNothingOlder(t *testing.T) {
+	t.Parallel()
 	s := serveTLS(t, transports.Config{}, transports.StreamConfig{})
 	if a := s.do("GET", "/ok", nil); a.status != 200 || a.header.Get("Strict-Transport-Security") != "" {
 		t.Errorf("got %d with %v", a.status, a.header)
@@ -74,6 +75,7 @@ func TestTLSIsSpokenAndNothingOlder(t *testing.T) {
 }
 
 func TestPlainRequestIsToldToSpeakTLS(t *testing.T) {
+	t.Parallel()
 	s := serveTLS(t, transports.Config{}, transports.StreamConfig{})
 	c, err := net.Dial("tcp", s.Addr)
 	if err != nil {
@@ -93,6 +95,7 @@ func TestPlainRequestIsToldToSpeakTLS(t *testing.T) {
 
 // A handshake that does not get on ends, though bytes of it come again and again.
 func TestHandshakeHasADeadline(t *testing.T) {
+	t.Parallel()
 	s := serveTLS(t, transports.Config{HeadTimeout: 300 * time.Millisecond}, transports.StreamConfig{})
 	c, err := net.Dial("tcp", s.Addr)
 	if err != nil {
@@ -108,6 +111,7 @@ func TestHandshakeHasADeadline(t *testing.T) {
 
 // Connections count from when they are accepted: those that do not even begin a handshake make room for others.
 func TestConnectionsAreCappedOverTLS(t *testing.T) {
+	t.Parallel()
 	s := serveTLS(t, transports.Config{Conns: 20, PeerConns: 10, HeadTimeout: time.Hour}, transports.StreamConfig{})
 	for range 50 {
 		c, err := net.Dial("tcp", s.Addr)
@@ -123,6 +127,7 @@ func TestConnectionsAreCappedOverTLS(t *testing.T) {
 
 // A proxy that is trusted has many clients' connections.
 func TestTrustedProxiesMayHaveAllConnections(t *testing.T) {
+	t.Parallel()
 	for trusted, want := range map[string]int{"127.0.0.1/32": 9, "10.0.0.0/8": 4} {
 		s := serve(t, transports.Config{Conns: 20, PeerConns: 4, Proxies: auth.Proxies{netip.MustParsePrefix(trusted)}})
 		var open int
@@ -140,6 +145,7 @@ func TestTrustedProxiesMayHaveAllConnections(t *testing.T) {
 
 // A client that leaves is found out about though nothing is written: a stream's, and one that waits for an answer.
 func TestClientThatLeavesEndsWhatItAskedFor(t *testing.T) {
+	t.Parallel()
 	for name, close := range map[string]func(net.Conn){
 		"with a goodbye": func(c net.Conn) { _ = c.Close() },
 		"without":        func(c net.Conn) { _ = c.(*tls.Conn).NetConn().Close() },
@@ -172,6 +178,7 @@ func TestClientThatLeavesEndsWhatItAskedFor(t *testing.T) {
 
 // A client that takes nothing is cut off, and others are pinged meanwhile.
 func TestSlowTakerIsCutOffOverTLS(t *testing.T) {
+	t.Parallel()
 	var s *server
 	flood := mount(func(r *table) {
 		r.Get("/flood", func(c *fiber.Ctx) error {
@@ -206,6 +213,7 @@ func TestSlowTakerIsCutOffOverTLS(t *testing.T) {
 
 // An Authenticator sees that a request came over TLS.
 func TestAuthenticatorSeesTLS(t *testing.T) {
+	t.Parallel()
 	seen := make(chan *tls.ConnectionState, 1)
 	s := serveTLS(t, transports.Config{Accounts: auth.AuthenticatorFunc(func(r *http.Request) (auth.Identity, error) {
 		seen <- r.TLS

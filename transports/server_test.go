@@ -73,6 +73,7 @@ var routes = mount(func(r *table) {
 
 // TestRoutesSayWhoTheyAreFor compares the mounted routes with the table of routes.
 func TestRoutesSayWhoTheyAreFor(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{Accounts: auth.AuthenticatorFunc(func(*http.Request) (auth.Identity, error) {
 		return auth.Identity{}, errors.New("nobody")
 	})})
@@ -185,6 +186,7 @@ func (s *server) refused(a answer, status int, code string) {
 }
 
 func TestErrorsBecomeAnswers(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	for path, want := range map[string]struct {
 		status int
@@ -215,6 +217,7 @@ func TestErrorsBecomeAnswers(t *testing.T) {
 
 // Two servers that take different ends of one body take part of it for another's request.
 func TestRequestsThatMayBeReadOtherwiseAreRefused(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	for _, head := range []string{
 		"HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked", "HTTP/1.1\r\nTransfer-Encoding: chunked\r\ncontent-length: 5",
@@ -237,6 +240,7 @@ func TestRequestsThatMayBeReadOtherwiseAreRefused(t *testing.T) {
 }
 
 func TestUnknownErrorsTellNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	for _, path := range []string{"/unknown", "/panic"} {
 		a := s.do("GET", path, nil)
@@ -252,6 +256,7 @@ func TestUnknownErrorsTellNothing(t *testing.T) {
 
 // The log has the names in a path, but not its query.
 func TestFailedRequestsTellOfTheirRunAndThread(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	for path, want := range map[string]string{
 		"/runs/r%2F1/unknown?runId=hidden": "run=r/1 trace_id=4bf92f3577b34da6a3ce929d0e0e4736 request=", "/threads/t1/unknown?ticket=hidden": "thread=t1 trace_id=4bf92f3577b34da6a3ce929d0e0e4736 request=",
@@ -267,6 +272,7 @@ func TestFailedRequestsTellOfTheirRunAndThread(t *testing.T) {
 }
 
 func TestHostsAndOrigins(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{Hosts: []string{"Baton.example"}, Origins: []string{"https://app.example"}})
 	_, port, _ := net.SplitHostPort(s.Addr)
 	for _, c := range []struct {
@@ -329,6 +335,7 @@ func TestHostsAndOrigins(t *testing.T) {
 
 // Pages of admitted origins may send any header, others none.
 func TestPreflight_AllowsTheHeadersItAsksFor(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{Origins: []string{"https://app.example"}})
 	ask := func(origin, headers string) answer {
 		return s.do("OPTIONS", "/api/v1/agent/runs", nil, "Origin", origin,
@@ -362,6 +369,7 @@ func TestPreflight_AllowsTheHeadersItAsksFor(t *testing.T) {
 }
 
 func TestOnlyPlainJSONIsTaken(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	for _, c := range []struct {
 		path, kind, encoding string
@@ -396,6 +404,7 @@ func TestOnlyPlainJSONIsTaken(t *testing.T) {
 }
 
 func TestCompressedBodiesAreNotInflated(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	var small bytes.Buffer
 	z := gzip.NewWriter(&small)
@@ -408,6 +417,7 @@ func TestCompressedBodiesAreNotInflated(t *testing.T) {
 type chunks struct{ io.Reader }
 
 func TestBodyLimits(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{Body: 10_000, Input: 2_000_000})
 	for path, limit := range map[string]int{
 		"/small":                             10_000,
@@ -435,6 +445,7 @@ func TestBodyLimits(t *testing.T) {
 }
 
 func TestHeaderLimit(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	if a := s.do("GET", "/ok", nil, "Cookie", strings.Repeat("x", 12_000)); a.status != 200 {
 		t.Errorf("got %d %s", a.status, a.body)
@@ -443,6 +454,7 @@ func TestHeaderLimit(t *testing.T) {
 }
 
 func TestBrokenRequests(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	for _, request := range []string{"nonsense\r\n\r\n", "GET / HTTP/1.1\r\nHost: a b\r\nContent-Length: x\r\n\r\n", "GET /ok HTTP/1.1\r\n\r\n"} {
 		c, err := net.Dial("tcp", s.Addr)
@@ -464,6 +476,7 @@ func TestBrokenRequests(t *testing.T) {
 }
 
 func TestReadiness(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	if a := s.do("GET", "/readyz", nil); a.status != 200 || a.body != `{"status":"ready"}` {
 		t.Errorf("got %d %s", a.status, a.body)
@@ -478,6 +491,7 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestOtherMachinesAreServedOnlyWhenAllowed(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	accounts := auth.AuthenticatorFunc(func(*http.Request) (auth.Identity, error) { return auth.Identity{}, errors.New("nobody") })
 	cfg := transports.Config{Runtime: s.Runtime, Streams: transports.NewStreams(transports.StreamConfig{Runtime: s.Runtime})}
@@ -510,6 +524,7 @@ func TestOtherMachinesAreServedOnlyWhenAllowed(t *testing.T) {
 
 // Shutdown during the start of Serve stops the server.
 func TestAServerStopsThatHasJustBegun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	cfg := transports.Config{Runtime: s.Runtime, Log: slog.New(slog.DiscardHandler)}
 	cfg.Streams = transports.NewStreams(transports.StreamConfig{Runtime: s.Runtime, Log: cfg.Log})

@@ -9,6 +9,7 @@ import (
 )
 
 func TestInStead(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		role         runtime.Role
 		user         string

@@ -118,6 +118,7 @@ func (s *server) read(version, path string) (http.Header, string, error) {
 }
 
 func TestStreamsKeepEveryByte(t *testing.T) {
+	t.Parallel()
 	both(t, transports.Config{}, func(t *testing.T, s *server) {
 		var want strings.Builder
 		for range 2 {
@@ -148,6 +149,7 @@ func TestStreamsKeepEveryByte(t *testing.T) {
 
 // A client that was promised the connection's end takes a cut stream for a complete one.
 func TestNoStreamAnnouncesTheEndOfItsConnection(t *testing.T) {
+	t.Parallel()
 	both(t, transports.Config{}, func(t *testing.T, s *server) {
 		for _, header := range []string{"", "Connection: close\r\n", "Connection: keep-alive\r\n"} {
 			_, in := s.dial("GET /stream/error HTTP/1.1\r\nHost: localhost\r\n" + header + "\r\n")
@@ -164,6 +166,7 @@ func TestNoStreamAnnouncesTheEndOfItsConnection(t *testing.T) {
 }
 
 func TestConnectionOfAStreamTakesTheNextRequest(t *testing.T) {
+	t.Parallel()
 	both(t, transports.Config{}, func(t *testing.T, s *server) {
 		c, in := s.dial("")
 		for _, path := range []string{"empty", "sizes", "unflushed", "sizes"} {
@@ -186,6 +189,7 @@ func TestConnectionOfAStreamTakesTheNextRequest(t *testing.T) {
 
 // A request is awaited as long behind a stream as behind any other request, and read as fast.
 func TestConnectionOfAStreamMayBeIdle(t *testing.T) {
+	t.Parallel()
 	both(t, transports.Config{ReadTimeout: 200 * time.Millisecond, IdleTimeout: time.Minute}, func(t *testing.T, s *server) {
 		c, in := s.dial("")
 		ask := func(path string) string { return "GET /" + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n" }
@@ -216,6 +220,7 @@ func TestConnectionOfAStreamMayBeIdle(t *testing.T) {
 }
 
 func TestConnectionEndsWithItsStream(t *testing.T) {
+	t.Parallel()
 	both(t, transports.Config{}, func(t *testing.T, s *server) {
 		for name, request := range map[string]string{
 			"asked to":      "GET /stream/sizes HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
@@ -232,6 +237,7 @@ func TestConnectionEndsWithItsStream(t *testing.T) {
 }
 
 func TestFailedStreamIsCutOff(t *testing.T) {
+	t.Parallel()
 	both(t, transports.Config{}, func(t *testing.T, s *server) {
 		for _, path := range []string{"panic", "error"} {
 			if _, got, err := s.read("1.1", path); !errors.Is(err, io.ErrUnexpectedEOF) || got != "text" {
@@ -251,6 +257,7 @@ func TestFailedStreamIsCutOff(t *testing.T) {
 }
 
 func TestFailedStreamTellsOfItsRunAndThread(t *testing.T) {
+	t.Parallel()
 	both(t, transports.Config{}, func(t *testing.T, s *server) {
 		for path, msg := range map[string]string{"panic": "a stream panicked", "error": "a stream failed"} {
 			_, _, _ = s.read("1.1", "thread/t1/run/r1/"+path)
@@ -262,6 +269,7 @@ func TestFailedStreamTellsOfItsRunAndThread(t *testing.T) {
 }
 
 func TestStreamsThatBeginWhileStoppingSayGoodbye(t *testing.T) {
+	t.Parallel()
 	both(t, transports.Config{}, func(t *testing.T, s *server) {
 		if err := s.Streams.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)

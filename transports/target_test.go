@@ -23,6 +23,7 @@ func (s *server) raw(request string) int {
 
 // A target can name a host, and fasthttp believes it more than it should.
 func TestHostIsJudgedAsItWasSent(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{Hosts: []string{"baton.example"}})
 	for _, test := range []struct {
 		target, header string
@@ -63,6 +64,7 @@ func TestHostIsJudgedAsItWasSent(t *testing.T) {
 
 // An unknown method is refused like any other invalid request.
 func TestUnknownMethodsAreRefused(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.Config{})
 	for _, method := range []string{"GGGG", "get", "PRI"} {
 		_, in := s.dial(method + " /ok HTTP/1.1\r\nHost: localhost\r\n\r\n")

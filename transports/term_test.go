@@ -14,6 +14,7 @@ import (
 
 // TestARequestEndsWithItsCredential has one that reads wait while its credential is taken back.
 func TestARequestEndsWithItsCredential(t *testing.T) {
+	t.Parallel()
 	came := make(chan struct{})
 	waits := mount(func(r *table) {
 		r.Get("/waits", func(c *fiber.Ctx) error {

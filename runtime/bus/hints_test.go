@@ -23,6 +23,7 @@ func describe(h *Hints) string {
 }
 
 func TestDatagram_IsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
 	d := datagram{from: "a-1", sent: 36*36 + 35}
 	for _, key := range []int64{71, 1, 36, 1, math.MaxInt64} {
 		d.hints[Look].add(key)
@@ -41,6 +42,7 @@ func TestDatagram_IsReadAsItWasWritten(t *testing.T) {
 
 // Too many keys, and keys that are too long, are all keys.
 func TestDatagram_HasABound(t *testing.T) {
+	t.Parallel()
 	for name, key := range map[string]func(int) int64{
 		"short": func(i int) int64 { return int64(i) },
 		"long":  func(i int) int64 { return math.MaxInt64 - int64(i) },
@@ -71,6 +73,7 @@ func TestDatagram_HasABound(t *testing.T) {
 }
 
 func TestDatagram_IgnoresWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"1 a 0":                                   "",
 		"1 a 0 look=1,x!,,2 nothing=4 =  cancel":  "look [1 2]",

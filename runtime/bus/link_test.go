@@ -15,6 +15,7 @@ import (
 )
 
 func TestMemory_IsABus(t *testing.T) {
+	t.Parallel()
 	bustest.Contract(t, new(bus.Memory).Join)
 }
 
@@ -51,6 +52,7 @@ func apart(t *testing.T, f func(ctx context.Context, all *sync.WaitGroup, m *bus
 func sleep(d time.Duration) { <-time.After(d); synctest.Wait() }
 
 func TestLink_TellsOthersWhatTheyWant(t *testing.T) {
+	t.Parallel()
 	apart(t, func(ctx context.Context, all *sync.WaitGroup, m *bus.Memory) {
 		a, b := linked(ctx, all, m.Join(), "a"), linked(ctx, all, m.Join(), "b", 7)
 		sleep(10 * time.Second)
@@ -96,6 +98,7 @@ func TestLink_TellsOthersWhatTheyWant(t *testing.T) {
 
 // At most a hundred datagrams a second go out, and none while no other server lives.
 func TestLink_SendsRarely(t *testing.T) {
+	t.Parallel()
 	apart(t, func(ctx context.Context, all *sync.WaitGroup, m *bus.Memory) {
 		var alone atomic.Bool
 		a := linkedOf(ctx, all, alone.Load, m.Join(), "a")
@@ -127,6 +130,7 @@ func TestLink_SendsRarely(t *testing.T) {
 
 // A link is deaf while its own datagrams do not come back in time, and looks at all when they do again.
 func TestLink_KnowsThatItIsDeaf(t *testing.T) {
+	t.Parallel()
 	apart(t, func(ctx context.Context, all *sync.WaitGroup, m *bus.Memory) {
 		var fault atomic.Pointer[bus.Fault]
 		fault.Store(&bus.Fault{Lost: true})
@@ -175,6 +179,7 @@ func (b *broken) Receive(ctx context.Context) ([]byte, error) {
 
 // Hints that could not be sent are sent later, and the last ones before the link ends.
 func TestLink_RepeatsWhatWasNotSent(t *testing.T) {
+	t.Parallel()
 	apart(t, func(ctx context.Context, all *sync.WaitGroup, m *bus.Memory) {
 		to := &broken{Bus: m.Join()}
 		stopped, stop := context.WithCancel(ctx)
@@ -198,6 +203,7 @@ func TestLink_RepeatsWhatWasNotSent(t *testing.T) {
 
 // A server without a bus has a link that does nothing.
 func TestLink_MayBeNil(t *testing.T) {
+	t.Parallel()
 	l := bus.NewLink(nil, "a", nil)
 	l.Run(t.Context(), nil)
 	l.Hint(bus.Cancel, 1)

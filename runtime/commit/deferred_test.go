@@ -73,6 +73,7 @@ func started(q *commit.Queue, it *commit.Item) <-chan error {
 }
 
 func TestDeferred_WaitsAndDelaysNoOther(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := newLocking(1)
 		var shown []int64
@@ -105,6 +106,7 @@ func TestDeferred_WaitsAndDelaysNoOther(t *testing.T) {
 }
 
 func TestDeferred_PausesGrow(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := newLocking(1)
 		began := time.Now()
@@ -130,6 +132,7 @@ func TestDeferred_PausesGrow(t *testing.T) {
 
 // Commands of clients and of sweeps are given up: they are repeated.
 func TestDeferred_RepeatedCommandGivesUp(t *testing.T) {
+	t.Parallel()
 	for _, cmd := range []decide.Command{
 		&decide.Patch{Thread: 1}, &decide.TakeOver{Thread: 1}, &decide.Expire{Thread: 1},
 		&decide.Finish{Thread: 1, Last: 7}, &decide.Finish{Thread: 1, Basis: new(decide.Basis)}, // runs that no instance executes
@@ -152,6 +155,7 @@ func TestDeferred_RepeatedCommandGivesUp(t *testing.T) {
 
 // The answer to a commit is lost. Only an attempt that was committed says which commands were decided.
 func TestDeferred_LostCommit(t *testing.T) {
+	t.Parallel()
 	for _, written := range []bool{false, true} {
 		t.Run(fmt.Sprint("written ", written), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -195,6 +199,7 @@ func TestDeferred_LostCommit(t *testing.T) {
 }
 
 func TestDeferred_QueueEnds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := newLocking(1, 2)
 		q := open(t, &db.store, commit.Config{})

@@ -78,6 +78,7 @@ func event(s *commit.Source, id int64) *commit.Item {
 }
 
 func TestWhatWaitsIsOneBatch(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		db := &store{commit: func(int64, *data.Batch) error { <-gate; return nil }}
@@ -110,6 +111,7 @@ func TestWhatWaitsIsOneBatch(t *testing.T) {
 }
 
 func TestQueue_GathersWhatNobodyWaitsFor(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		then func(q *commit.Queue, s *commit.Source) // after the commit of event 1, while event 2 waits
 		want string
@@ -154,6 +156,7 @@ func TestQueue_GathersWhatNobodyWaitsFor(t *testing.T) {
 
 // A crowd of decisions takes several commits; a run's events behind them are in the first.
 func TestStreamsDoNotWaitForACrowd(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first := make(chan struct{})
 		s := &store{}
@@ -190,6 +193,7 @@ func TestStreamsDoNotWaitForACrowd(t *testing.T) {
 }
 
 func TestUnknownBatchIsWrittenAgainAsItIs(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		failures := 3
 		db := &store{commit: func(int64, *data.Batch) error {
@@ -222,6 +226,7 @@ func TestUnknownBatchIsWrittenAgainAsItIs(t *testing.T) {
 }
 
 func TestFaultyDataFailsItsRunAlone(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		faulty := errors.New("a value that no column takes")
 		db := &store{commit: func(_ int64, b *data.Batch) error {
@@ -250,6 +255,7 @@ func TestFaultyDataFailsItsRunAlone(t *testing.T) {
 }
 
 func TestRunWaitsForRoom(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		db := &store{commit: func(int64, *data.Batch) error { <-gate; return nil }}
@@ -285,6 +291,7 @@ func TestRunWaitsForRoom(t *testing.T) {
 
 // A server that has nothing to write detects a silent database by its lease.
 func TestSilentLeaseIsTrouble(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
 		away.Store(true)
@@ -309,6 +316,7 @@ func TestSilentLeaseIsTrouble(t *testing.T) {
 
 // A server that has nothing to write reports an outage at once, and then once a minute.
 func TestQueue_LogsOutageOfIdleServer(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
 		db := &store{renew: func() error {
@@ -342,6 +350,7 @@ func TestQueue_LogsOutageOfIdleServer(t *testing.T) {
 
 // A refusal by the database does not mean that the database is broken: writers check first whether it commits.
 func TestTroubleEndsWithTheBatch(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := open(t, &store{commit: func(int64, *data.Batch) error { return data.ErrTooSlow }}, commit.Config{})
 		if err := q.Decide(&commit.Item{Command: &decide.Look{Thread: 1}}); !errors.Is(err, data.ErrTooSlow) {
@@ -354,6 +363,7 @@ func TestTroubleEndsWithTheBatch(t *testing.T) {
 }
 
 func TestSilentDatabaseIsTrouble(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
 		q := open(t, &store{commit: func(int64, *data.Batch) error { <-answer; return nil }}, commit.Config{Heartbeat: time.Second})
@@ -380,6 +390,7 @@ func TestSilentDatabaseIsTrouble(t *testing.T) {
 
 // A database that stores the parts of a batch one by one answers, however long all of them take.
 func TestDatabaseThatTakesPartsIsNotStuck(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := &store{commit: func(_ int64, b *data.Batch) error {
 			if len(b.Asks) > 1 {

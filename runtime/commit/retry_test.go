@@ -12,6 +12,7 @@ import (
 
 // A read that was cut off fails with the cause and not with what the database said of it.
 func TestPatiently_FailsWithTheCause(t *testing.T) {
+	t.Parallel()
 	for _, told := range []error{context.Canceled, fmt.Errorf("%w: EOF", data.ErrUnavailable), data.ErrTooSlow} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		_, err := commit.Patiently(ctx, func() (int, error) {
@@ -26,6 +27,7 @@ func TestPatiently_FailsWithTheCause(t *testing.T) {
 
 // Damage does not pass, and an outage does.
 func TestPatiently_WaitsForWhatPasses(t *testing.T) {
+	t.Parallel()
 	errs := []error{data.ErrUnavailable, data.ErrDenied, data.ErrDamaged, data.ErrUnavailable}
 	at := -1
 	_, err := commit.Patiently(t.Context(), func() (int, error) {

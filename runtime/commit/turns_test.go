@@ -49,6 +49,7 @@ func (b *batches) flush(t *testing.T, q *commit.Queue) [][]*commit.Item {
 
 // A commit takes 1000 bytes here, and one item more.
 func TestQueue_LargeItemsDoNotDelayOthers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, q := recordBatches(t)
 		for i := range 40 {
@@ -78,6 +79,7 @@ func TestQueue_LargeItemsDoNotDelayOthers(t *testing.T) {
 }
 
 func TestQueue_UsersOfAProjectShareItsTurn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, q := recordBatches(t)
 		for i := range 160 {
@@ -101,6 +103,7 @@ func TestQueue_UsersOfAProjectShareItsTurn(t *testing.T) {
 }
 
 func TestQueue_KeepsTheOrderOfAnOwner(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, q := recordBatches(t)
 		rnd := rand.New(rand.NewPCG(1, 2))
@@ -136,6 +139,7 @@ func TestQueue_KeepsTheOrderOfAnOwner(t *testing.T) {
 
 // A deletion takes a commit of its own, which others do not put off for ever.
 func TestQueue_DeletionComesNext(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, q := recordBatches(t)
 		for range 100 {
@@ -151,6 +155,7 @@ func TestQueue_DeletionComesNext(t *testing.T) {
 
 // When the database has refused a batch, each part is shown as it is stored, whatever happens to the others.
 func TestQueue_ShowsThePartsOfABatch(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		db := &store{}

@@ -25,6 +25,7 @@ func notified(t *testing.T, w *monitor.Watch) bool {
 }
 
 func TestChanges_NotifyViewersOfTheList(t *testing.T) {
+	t.Parallel()
 	var c monitor.Changes
 	c.Tell("p", "alice") // no watch is open
 	alice, bob, all, far := c.Watch("p", "alice", false), c.Watch("p", "bob", false), c.Watch("p", "vera", true), c.Watch("q", "alice", true)

@@ -45,6 +45,7 @@ func delta(text string) agui.Event {
 }
 
 func TestFeeds_AreBoundedAndDropped(t *testing.T) {
+	t.Parallel()
 	s := newStage("p", nil)
 	m := s.feeds
 	big := strings.Repeat("x", 1<<17)
@@ -116,6 +117,7 @@ func TestFeeds_AreBoundedAndDropped(t *testing.T) {
 
 // A notice of a result must not keep the call's arguments in memory.
 func TestNotice_ResultDropsArguments(t *testing.T) {
+	t.Parallel()
 	s := newStage("p", nil)
 	w := s.watch()
 	defer w.Close()
@@ -145,6 +147,7 @@ func TestNotice_ResultDropsArguments(t *testing.T) {
 }
 
 func TestFeeds_BoundUnwatchedRings(t *testing.T) {
+	t.Parallel()
 	s := newStage("watched", nil)
 	w := s.watch()
 	defer w.Close()
@@ -162,6 +165,7 @@ func TestFeeds_BoundUnwatchedRings(t *testing.T) {
 }
 
 func TestNotice_ArgumentsAreAnObject(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string]string{
 		``:                    `{}`,
 		` {"a": [1, "<"]} `:   `{"a":[1,"<"]}`,
@@ -182,6 +186,7 @@ func TestNotice_ArgumentsAreAnObject(t *testing.T) {
 }
 
 func TestNotice_IsOneLine(t *testing.T) {
+	t.Parallel()
 	s := newStage("p", nil)
 	w := s.watch()
 	defer w.Close()
@@ -205,6 +210,7 @@ func TestNotice_IsOneLine(t *testing.T) {
 }
 
 func TestNotice_UserTextIsNoToken(t *testing.T) {
+	t.Parallel()
 	s := newStage("p", nil)
 	w := s.watch()
 	defer w.Close()

@@ -18,6 +18,7 @@ var (
 )
 
 func TestPool_Try(t *testing.T) {
+	t.Parallel()
 	type step struct {
 		who  quota.Owner
 		n    int64
@@ -49,6 +50,7 @@ func TestPool_Try(t *testing.T) {
 }
 
 func TestReservation_GrowsAndShrinks(t *testing.T) {
+	t.Parallel()
 	p := quota.New(quota.Limits{Total: 10, PerUser: 8})
 	r, _ := p.Try(ann, 5)
 	other, _ := p.Try(ann, 1)
@@ -109,6 +111,7 @@ func granted(qs ...*queued) (is []bool) {
 }
 
 func TestPool_ServesUsersInTurn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := quota.New(quota.Limits{Total: 1})
 		r, _ := p.Try(cem, 1)
@@ -125,6 +128,7 @@ func TestPool_ServesUsersInTurn(t *testing.T) {
 }
 
 func TestPool_LargeWaiterIsNotOvertaken(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := quota.New(quota.Limits{Total: 10})
 		r, _ := p.Try(cem, 6)
@@ -140,6 +144,7 @@ func TestPool_LargeWaiterIsNotOvertaken(t *testing.T) {
 }
 
 func TestPool_FullShareHoldsUpItsOwnersAlone(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := quota.New(quota.Limits{Total: 20, PerProject: 10, PerUser: 6})
 		r, _ := p.Try(ann, 6)
@@ -155,6 +160,7 @@ func TestPool_FullShareHoldsUpItsOwnersAlone(t *testing.T) {
 }
 
 func TestPool_WaiterGivesUp(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := quota.New(quota.Limits{Total: 10})
 		r, _ := p.Try(cem, 6)
@@ -171,6 +177,7 @@ func TestPool_WaiterGivesUp(t *testing.T) {
 
 // Users reserve, wait, grow and release at random. Each step compares the pool with fresh sums.
 func TestPool_NeverExceedsItsLimits(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))

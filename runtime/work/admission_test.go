@@ -58,6 +58,7 @@ func (c *crowd) end(runs ...int64) {
 }
 
 func TestAdmission_LightRunsWaitForNoBytes(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, 0)
 	c.ask("ann", 1, 60)
 	c.ask("bob", 2, 60)
@@ -74,6 +75,7 @@ func TestAdmission_LightRunsWaitForNoBytes(t *testing.T) {
 }
 
 func TestAdmission_TooLargeRunIsAlone(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, 50)
 	c.ask("ann", 1, 10)
 	c.claims(1)
@@ -89,6 +91,7 @@ func TestAdmission_TooLargeRunIsAlone(t *testing.T) {
 }
 
 func TestAdmission_LargeRunIsNotOvertaken(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, 0)
 	c.ask("ann", 1, 40)
 	c.claims(1)
@@ -103,6 +106,7 @@ func TestAdmission_LargeRunIsNotOvertaken(t *testing.T) {
 }
 
 func TestAdmission_FullShareHoldsUpItsUserAlone(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, 50)
 	for run := range int64(10) {
 		c.ask("ann", run+1, 20)
@@ -118,6 +122,7 @@ func TestAdmission_FullShareHoldsUpItsUserAlone(t *testing.T) {
 }
 
 func TestAdmission_AnsweredRunReservesItsMessages(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, 0)
 	large := data.Weight{Said: 60} // 240 of a user's 400, and of a project's 800
 	for run, user := range []string{"ann", "ann", "bob", "cid", "dan"} {
@@ -139,6 +144,7 @@ func TestAdmission_AnsweredRunReservesItsMessages(t *testing.T) {
 
 // A run that is not weighed yet keeps its place before the others of its user.
 func TestRunQueue_ClaimsInOrderWhileItWeighs(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, 0)
 	for run := range int64(3) {
 		want(c.q, "ann", run+1)
@@ -156,6 +162,7 @@ func TestRunQueue_ClaimsInOrderWhileItWeighs(t *testing.T) {
 }
 
 func TestRunQueue_WeighsAChangedRunAgain(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, 0)
 	c.ask("ann", 1, 90)
 	c.claims(1)
@@ -167,6 +174,7 @@ func TestRunQueue_WeighsAChangedRunAgain(t *testing.T) {
 
 // A message that is larger than one RUN_STARTED goes in alone. Otherwise its run would be continued for it for ever.
 func TestALargeMessageFitsAlone(t *testing.T) {
+	t.Parallel()
 	large := data.Message{Message: agui.Message{ID: "m", Role: agui.RoleUser, Content: strings.Repeat("x", 1<<10)}}
 	first, rest := fitting([]data.Message{large, large}, 1<<10)
 	if len(first) != 1 || len(rest) != 1 {
@@ -176,6 +184,7 @@ func TestALargeMessageFitsAlone(t *testing.T) {
 
 // A place is left to other servers for a time. Then it is this server's turn, also if another run ends before it has counted again.
 func TestAdmission_YieldsOnePlaceInTwo(t *testing.T) {
+	t.Parallel()
 	a := newAdmission(&Config{}, func(string) int { return 0 })
 	of := data.Name{Project: "p"}
 	a.cap(of)

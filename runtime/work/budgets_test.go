@@ -12,6 +12,7 @@ import (
 
 // TestBudgets_ResetAtUTC spends across the ends of days and months, in a process that goes on and in one that begins with the rows.
 func TestBudgets_ResetAtUTC(t *testing.T) {
+	t.Parallel()
 	east := time.FixedZone("east", 5*3600)
 	list := []data.Budget{
 		{Name: "day", Scope: data.OfUser, Per: data.PerDay, Unit: data.UnitTokens, Limit: 100},
@@ -71,6 +72,7 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 
 // TestBudgets_SurviveClockSetBack: a clock that jumps to another month and back loses nothing.
 func TestBudgets_SurviveClockSetBack(t *testing.T) {
+	t.Parallel()
 	b, err := newBudgets([]data.Budget{{Name: "b", Scope: data.OfProject, Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +88,7 @@ func TestBudgets_SurviveClockSetBack(t *testing.T) {
 
 // TestBudgets_ReportEachMarkOnce: the calls that reach 80 % and all of a budget are reported, and no others.
 func TestBudgets_ReportEachMarkOnce(t *testing.T) {
+	t.Parallel()
 	b, err := newBudgets([]data.Budget{{Name: "b", Scope: data.OfAgent, Of: "a", Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +107,7 @@ func TestBudgets_ReportEachMarkOnce(t *testing.T) {
 }
 
 func TestBudgets_AreChecked(t *testing.T) {
+	t.Parallel()
 	good := data.Budget{Name: "b", Scope: data.OfUser, Per: data.PerDay, Unit: data.UnitTokens, Limit: 1}
 	if _, err := newBudgets([]data.Budget{good}, data.Prices{}); err != nil {
 		t.Fatal(err)

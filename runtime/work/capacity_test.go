@@ -6,6 +6,7 @@ import (
 )
 
 func TestCarried_IsWhatMemoryCarries(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		files map[string]string

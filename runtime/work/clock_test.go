@@ -10,6 +10,7 @@ import (
 
 // The time in which a call waits for a provider's pace does not count, also when two calls wait at once.
 func TestClock_StandsStill(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		ctx, stop := withTimeout(t.Context(), 3*time.Second)

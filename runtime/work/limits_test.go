@@ -12,6 +12,7 @@ import (
 
 // The table of sizes in docs/protocol.md has the limits of a run as they are in the code.
 func TestProtocol_TellsTheLimitsOfARun(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/protocol.md")
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 // A log line about a run names the run and its thread: it is written with log or about, not with the engine's own logger.
 func TestLinesAboutRunsNameThem(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)

@@ -28,6 +28,7 @@ func (closing) Start(context.Context) error { return nil }
 func (c closing) Close(context.Context) error { *c.n++; return nil }
 
 func TestOffers_CloseOnceUnheld(t *testing.T) {
+	t.Parallel()
 	closed, replaced := 0, 0
 	reg := new(host.Registry)
 	if err := reg.Add(closing{&closed}); err != nil {
@@ -65,6 +66,7 @@ func TestOffers_CloseOnceUnheld(t *testing.T) {
 }
 
 func TestClientTools_AnswerFittingCalls(t *testing.T) {
+	t.Parallel()
 	ct := newClientTools([]agui.Tool{
 		{Name: "pick", Parameters: json.RawMessage(`{"type":"object","required":["n"]}`)},
 		{Name: "pick", Parameters: json.RawMessage(`{"type":"string"}`)}, // the first one counts
@@ -87,6 +89,7 @@ func TestClientTools_AnswerFittingCalls(t *testing.T) {
 
 // The innermost Do owns a message; among Dos that run side by side no one does.
 func TestDoings_NameTheMessagesOfTheInnermost(t *testing.T) {
+	t.Parallel()
 	sp := &span{messages: make(map[string]*data.Message)}
 	outer := &doing{memo: data.Memo{Place: "do:a#1"}}
 	inner := &doing{outer: outer, memo: data.Memo{Place: "do:a#1/do:b#1"}}
@@ -107,6 +110,7 @@ func TestDoings_NameTheMessagesOfTheInnermost(t *testing.T) {
 }
 
 func TestRuns_ForgetOnce(t *testing.T) {
+	t.Parallel()
 	rs := &runs{live: make(map[int64]*live), abandoned: make(chan struct{}), fenced: make(chan struct{})}
 	l, other := &live{over: make(chan struct{})}, &live{over: make(chan struct{})}
 	l.run.Key, other.run.Key = 1, 1

@@ -13,6 +13,7 @@ import (
 
 // A copy of a message in a prompt is removed with the message's run: an image of it, or the rest of a long result.
 func TestPrompts_CopiesBelongToTheirMessages(t *testing.T) {
+	t.Parallel()
 	image := agui.Message{ID: "image", Role: agui.RoleUser, Parts: json.RawMessage(`[{"type":"text","text":"see"},{"type":"image","source":{"type":"url","value":"http://x/y"}}]`)}
 	text := agui.Message{ID: "text", Role: agui.RoleUser, Content: "long"}
 	shortened := agui.Message{ID: "text", Role: agui.RoleUser, Content: "lo"}
@@ -40,6 +41,7 @@ func TestPrompts_CopiesBelongToTheirMessages(t *testing.T) {
 
 // A prompt that was changed in very many places lists the first ones.
 func TestPromptChanges_AreBounded(t *testing.T) {
+	t.Parallel()
 	change := plugins.PromptChange{Kind: plugins.PromptLeftOut, Of: "tool", Why: strings.Repeat("x", 1000)}
 	for _, test := range []struct {
 		changes, kept int

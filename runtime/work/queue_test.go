@@ -50,6 +50,7 @@ func weighed(q *runQueue, admit admitter) []*need {
 
 // A user with a thousand waiting threads holds up others for one claim at most.
 func TestRunQueue_ServesUsersInTurn(t *testing.T) {
+	t.Parallel()
 	q := newRunQueue()
 	for i := range int64(1000) {
 		want(q, "many", i+1)
@@ -73,6 +74,7 @@ func TestRunQueue_ServesUsersInTurn(t *testing.T) {
 
 // A run that has to make room is cancelled once, however often decisions about its thread ask for that meanwhile.
 func TestRunQueue_CancelsOnce(t *testing.T) {
+	t.Parallel()
 	q := newRunQueue()
 	running := data.RunHead{Key: 1, ThreadKey: 1, Project: "p", User: "ann", Status: data.Running}
 	served := func(do decide.Do) int {
@@ -98,6 +100,7 @@ func TestRunQueue_CancelsOnce(t *testing.T) {
 
 // A run of an agent without a free slot does not hold up its user's other runs.
 func TestRunQueue_SkipsRunsOfFullAgents(t *testing.T) {
+	t.Parallel()
 	q := newRunQueue()
 	for i := range int64(4) {
 		want(q, "ann", i+1)
@@ -118,6 +121,7 @@ func TestRunQueue_SkipsRunsOfFullAgents(t *testing.T) {
 
 // A server that lacks a run's agent tells the others once of a run of which none has told, and looks at the thread when they tell of it.
 func TestRunQueue_TellsOfRunsWithoutAgent(t *testing.T) {
+	t.Parallel()
 	q := newRunQueue()
 	q.offers = func(*data.RunHead) bool { return false }
 	q.capped = func(data.Name) quota.Scope { return quota.None }
@@ -144,6 +148,7 @@ func TestRunQueue_TellsOfRunsWithoutAgent(t *testing.T) {
 
 // A run that has lost its server gets the next free slot that it needs. Queued runs that need another slot begin meanwhile.
 func TestRunQueue_KeepsRoomForRunsThatHaveBegun(t *testing.T) {
+	t.Parallel()
 	ann, bob := data.RunHead{Project: "p", User: "ann", WorkflowID: "a"}, data.RunHead{Project: "p", User: "bob", WorkflowID: "b"}
 	for what, test := range map[string]struct {
 		left []roomless
@@ -178,6 +183,7 @@ func TestRunQueue_KeepsRoomForRunsThatHaveBegun(t *testing.T) {
 
 // A place under a limit is left to other servers once for a run: if they do not take it, the next one is not left to them, too.
 func TestRunQueue_LeavesOnePlaceForARun(t *testing.T) {
+	t.Parallel()
 	q := newRunQueue()
 	elsewhere := func(run *data.RunHead) bool { return run.Key < 3 }
 	of := data.Name{Project: "p"}
@@ -199,6 +205,7 @@ func TestRunQueue_LeavesOnePlaceForARun(t *testing.T) {
 
 // Room is looked for once a run that waits for it lacks nothing more.
 func TestRunQueue_KnowsWhichRunsFit(t *testing.T) {
+	t.Parallel()
 	cfg := &Config{Limits: Limits{Runs: 10, RunsPerUser: 2}, Bytes: 100, Light: 1}
 	a := newAdmission(cfg, func(string) int { return 0 })
 	q := newRunQueue()

@@ -16,6 +16,7 @@ import (
 
 // TestAdminAnswersItsOwnMachine asks everything there is, under names that are the server's and under others.
 func TestAdminAnswersItsOwnMachine(t *testing.T) {
+	t.Parallel()
 	ln, err := admin.Listen(t.Context(), ":0")
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +90,7 @@ func TestAdminAnswersItsOwnMachine(t *testing.T) {
 
 // A page of somebody else's makes a browser ask for what it shows, scripts and images, without an Origin even.
 func TestPagesOfOthersAreNotAnswered(t *testing.T) {
+	t.Parallel()
 	var asked atomic.Int64
 	ln, err := admin.Listen(t.Context(), ":0")
 	if err != nil {

@@ -27,6 +27,7 @@ func (s *server) typing() *response {
 }
 
 func TestViewerWhoJoinsAfterTheDropKeepsTheRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	s.typing().Drop()
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
@@ -43,6 +44,7 @@ func TestViewerWhoJoinsAfterTheDropKeepsTheRun(t *testing.T) {
 
 // A reconnected client joins the thread even while it waits for its turn.
 func TestViewerWhoWaitsForItsTurnKeepsTheRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	s.typing().Drop()
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
@@ -69,6 +71,7 @@ func TestViewerWhoWaitsForItsTurnKeepsTheRun(t *testing.T) {
 }
 
 func TestViewerFromBeforeTheDropKeepsNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	owner := s.typing()
 	viewer := s.connect("")
@@ -81,6 +84,7 @@ func TestViewerFromBeforeTheDropKeepsNothing(t *testing.T) {
 }
 
 func TestViewerWhoLeavesCancelsNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	owner := s.typing()
 	viewer := s.connect("")
@@ -95,6 +99,7 @@ func TestViewerWhoLeavesCancelsNothing(t *testing.T) {
 }
 
 func TestStoppingServerInterruptsViewers(t *testing.T) {
+	t.Parallel()
 	for _, dialect := range []string{modern, ""} {
 		s := serve(t, transports.StreamConfig{})
 		s.typing()
@@ -110,6 +115,7 @@ func TestStoppingServerInterruptsViewers(t *testing.T) {
 }
 
 func TestStoppingServerAddsNoErrorToAnError(t *testing.T) {
+	t.Parallel()
 	s := serveSlots(t, transports.StreamConfig{}, 1)
 	s.typing()
 	other := s.run("typist", "other", "x", "go", "") // takes the only slot from the thread's next run
@@ -130,6 +136,7 @@ func TestStoppingServerAddsNoErrorToAnError(t *testing.T) {
 }
 
 func TestViewerOfRemovedEventsIsSentToJoinAnew(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{WriteTimeout: time.Hour}) // the viewer takes nothing until all is said
 	owner := s.typing()
 	viewer := s.connect(modern)
@@ -152,6 +159,7 @@ func TestViewerOfRemovedEventsIsSentToJoinAnew(t *testing.T) {
 }
 
 func TestPreludeFitsAFrame(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	close(s.Keys) // typists end at once
 	long := strings.Repeat("x", 3<<20)
@@ -176,6 +184,7 @@ func TestPreludeFitsAFrame(t *testing.T) {
 
 // A disconnected client waits for no turn, whatever the method of the request.
 func TestWhoHasLeftWaitsForNoTurn(t *testing.T) {
+	t.Parallel()
 	for name, body := range map[string]string{
 		"/api/v1/agui/echo/connect": turn("main", "joins", "", modern),
 		"/api/copilotkit":           `{"method": "resource/request", "params": {"path": "/threads", "httpMethod": "GET"}}`,
@@ -197,6 +206,7 @@ func TestWhoHasLeftWaitsForNoTurn(t *testing.T) {
 
 // A prelude for which there is no room is refused as any other answer.
 func TestAPreludeWithoutRoomIsRefused(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{InFlight: 64 << 10})
 	s.run("echo", "main", "a", strings.Repeat("x", 16<<10), "").Until("RUN_FINISHED")
 	s.Eventually("room", func() bool { return s.Streams.Budget.Used() == 0 })
@@ -212,6 +222,7 @@ func TestAPreludeWithoutRoomIsRefused(t *testing.T) {
 
 // A client must read the prelude of connect at a minimum rate on average.
 func TestAPreludeIsTakenInTime(t *testing.T) {
+	t.Parallel()
 	s := transporttest.Start(t, transporttest.Config{
 		Server:  transports.Config{Slack: time.Second, Rate: 4 << 20},
 		Streams: transports.StreamConfig{WriteTimeout: 2 * time.Second, SendBuffer: 4 << 10},

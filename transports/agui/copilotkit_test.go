@@ -28,6 +28,7 @@ func (s *server) both(method, path, call, params, body string) []*response {
 }
 
 func TestKitListsAgentsAndWorkflows(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for _, r := range s.both("GET", "/info", "info", "", "") {
 		var info struct {
@@ -53,6 +54,7 @@ func TestKitListsAgentsAndWorkflows(t *testing.T) {
 }
 
 func TestKitRunsAndConnects(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for i, path := range []string{kit + "/agent/echo/run", kit} {
 		thread := fmt.Sprint("t", i)
@@ -77,6 +79,7 @@ func TestKitRunsAndConnects(t *testing.T) {
 }
 
 func TestKitStops(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	stop := func(thread, body string) string {
 		return s.Do("POST", kit+"/agent/typist/stop/"+thread, body).All()
@@ -118,6 +121,7 @@ func TestKitStops(t *testing.T) {
 }
 
 func TestKitShowsThreads(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.run("scripted", "a/b", "x", script(`{"tool": "calculator", "args": {"expression": "6*7"}}, {"state": {"n": 1}}, {"say": "ok"}`), "").All()
 	for part, want := range map[string]string{"messages": `"name":"calculator","args":"{`, "events": `"type":"RUN_FINISHED"`, "state": `{"state":{"n":1}}`} {
@@ -135,6 +139,7 @@ func TestKitShowsThreads(t *testing.T) {
 }
 
 func TestKitShowsTheLatestEventsThatFit(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for _, run := range []string{"a", "b", "c"} {
 		s.run("echo", "main", run, run+strings.Repeat("x", 1<<20), "").All()
@@ -150,6 +155,7 @@ func TestKitShowsTheLatestEventsThatFit(t *testing.T) {
 }
 
 func TestKitPagesThroughThreads(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for i := range 7 {
 		agent := []string{"echo", "scripted"}[i%2]
@@ -206,6 +212,7 @@ func TestKitPagesThroughThreads(t *testing.T) {
 }
 
 func TestKitChangesThreads(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for _, single := range []bool{false, true} {
 		call := func(method, path, body string) *response {
@@ -274,6 +281,7 @@ func TestKitChangesThreads(t *testing.T) {
 }
 
 func TestKitRefusesOtherCalls(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for body, code := range map[string]string{
 		`{"method": "agent/fly"}`: "unknown_method",

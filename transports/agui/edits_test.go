@@ -33,6 +33,7 @@ func listed(answers map[string]string, names ...string) string {
 // A list that leaves the thread before its end is an edit or a wish for another answer, as chat front ends make them; one
 // that only knows less than there is is neither.
 func TestEditsRewindTheThread(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		list string // what the client has, of u1 a1 u2 a2 u3 a3
 		more string // members of the request
@@ -100,6 +101,7 @@ func TestEditsRewindTheThread(t *testing.T) {
 
 // Two clients are at different places of a thread: a client that lists hidden messages continues where the thread is.
 func TestHiddenMessagesAreNoEdit(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{}, mirror{})
 	post := func(agent, run, list string) string {
 		return s.Do("POST", "/api/v1/agui/"+agent, turn("main", run, list, "")).All()
@@ -121,6 +123,7 @@ func TestHiddenMessagesAreNoEdit(t *testing.T) {
 
 // A thread with an open run cannot be rewound: the new message waits for its turn.
 func TestEditOfABusyThreadWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{}, mirror{})
 	s.run("echo", "main", "0", "first", "").All()
 	owner := s.typing()
@@ -137,6 +140,7 @@ func TestEditOfABusyThreadWaitsForItsTurn(t *testing.T) {
 }
 
 func TestRewindToAMessageThatIsNotShownIsRefused(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.run("echo", "main", "a", "hello", "").All()
 	for _, thread := range []string{"main", "new"} {
@@ -146,6 +150,7 @@ func TestRewindToAMessageThatIsNotShownIsRefused(t *testing.T) {
 
 // A repeated request gets the same answer, though the thread no longer shows the message that it rewound to.
 func TestRepeatOfARewindIsTheSameRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	post := func(run, list, more string) string {
 		return s.Do("POST", "/api/v1/agui/echo", turn("main", run, list, more)).All()

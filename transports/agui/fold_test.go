@@ -178,6 +178,7 @@ func folded(t *testing.T, stream string) thread {
 // TestViewersWhoJoinAtAnyPointEndUpAlike cuts a run at every event: what a client folds from where it joined
 // must be what one folds that was there from the start.
 func TestViewersWhoJoinAtAnyPointEndUpAlike(t *testing.T) {
+	t.Parallel()
 	for name, dialect := range map[string]string{"1.0": modern, "0.0": ""} {
 		t.Run(name, func(t *testing.T) {
 			w := walker{"walker", make(chan struct{}), make(chan struct{})}
@@ -267,6 +268,7 @@ func (c chatter) withdraw(ctx context.Context, run *plugins.Run) error {
 
 // TestViewersOfParallelNodesEndUpAlike joins, again and again, a thread on which several nodes write at once.
 func TestViewersOfParallelNodesEndUpAlike(t *testing.T) {
+	t.Parallel()
 	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
 		{ID: "one", Agent: "ann"},
 		{ID: "two", Agent: "ben"},
@@ -314,6 +316,7 @@ func TestViewersOfParallelNodesEndUpAlike(t *testing.T) {
 
 // A client that was cut off at any event, and resumes behind it, ends with the same messages, also around a retraction.
 func TestRetraction_ResumedStreamEndsAlike(t *testing.T) {
+	t.Parallel()
 	tries := plugins.AgentFunc("tries", func(ctx context.Context, run *plugins.Run) error {
 		return run.Do(ctx, "model", nil, func(ctx context.Context) error {
 			for _, s := range []string{"half", "half again"} {

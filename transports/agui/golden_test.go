@@ -8,6 +8,7 @@ import (
 )
 
 func TestTranscripts(t *testing.T) {
+	t.Parallel()
 	const (
 		base = "/api/v1/agui/"
 		ask  = `{"ask": {"message": "Deploy?"}}`

@@ -17,6 +17,7 @@ import (
 )
 
 func TestRunOfAClientThatLeftBeforeTheAnswerIsCancelled(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	conn, err := net.Dial("tcp", s.Addr)
 	if err != nil {
@@ -53,6 +54,7 @@ func (s *silent) Commit(ctx context.Context, n int64, b *data.Batch) error {
 
 // A client that got outcome_unknown has disconnected: a run that begins later has no owner.
 func TestRunOfAClientThatWasToldThatNobodyKnowsIsCancelled(t *testing.T) {
+	t.Parallel()
 	db := &silent{}
 	s := serveOn(t, quick, func(store runtime.Store) runtime.Store {
 		db.Store = store
@@ -83,6 +85,7 @@ func TestRunOfAClientThatWasToldThatNobodyKnowsIsCancelled(t *testing.T) {
 }
 
 func TestQueuedRunOfAClientThatLeftIsCancelled(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	owner := s.typing()
 	s.run("echo", "main", "b", "hello", "").Drop()
@@ -94,6 +97,7 @@ func TestQueuedRunOfAClientThatLeftIsCancelled(t *testing.T) {
 }
 
 func TestStreamThatShowedItsEndIsNotInterrupted(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{}, mirror{})
 	long := strings.Repeat("x", 1_500_000)
 	first := s.run("mirror", "main", "a", long, "").All()
@@ -120,6 +124,7 @@ func TestStreamThatShowedItsEndIsNotInterrupted(t *testing.T) {
 }
 
 func TestStreamsOfADeletedThreadEnd(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	owner := s.run("typist", "main", "a", "go", modern)
 	streams := map[*response]string{owner: owner.Until("STEP_STARTED")}
@@ -143,6 +148,7 @@ func TestStreamsOfADeletedThreadEnd(t *testing.T) {
 }
 
 func TestRepeatOfAnAnswerShowsWhatFollowedIt(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	const pick = `, "tools": [{"name": "pick", "description": "Pick a color", "parameters": {}}]`
 	ask := input("main", "a", script(`{"tool": "pick", "args": {}}, {"say": "picked"}`), pick)
@@ -159,6 +165,7 @@ func TestRepeatOfAnAnswerShowsWhatFollowedIt(t *testing.T) {
 }
 
 func TestAnswerIsTakenOnce(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	const pick = `, "tools": [{"name": "pick", "description": "Pick a color", "parameters": {}}]`
 	first := s.run("scripted", "main", "a", script(`{"tool": "pick", "args": {}}, {"say": "picked"}`), pick).All()

@@ -40,6 +40,7 @@ func answer(t *testing.T, stream string) string {
 }
 
 func TestWorkflowsAndAgentsShareThePath(t *testing.T) {
+	t.Parallel()
 	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "only", Agent: "echo"}}}
 	s := serve(t, transports.StreamConfig{}, flow)
 	got := s.run("flow", "main", "a", "through the node", modern).All()
@@ -56,6 +57,7 @@ func TestWorkflowsAndAgentsShareThePath(t *testing.T) {
 }
 
 func TestWholeHistoryWithEveryTurnIsTakenOnce(t *testing.T) {
+	t.Parallel()
 	for _, dialect := range []string{modern, ""} {
 		s := serve(t, transports.StreamConfig{}, mirror{})
 		first := answer(t, s.run("mirror", "main", "a", "one", dialect).All())
@@ -89,6 +91,7 @@ func TestWholeHistoryWithEveryTurnIsTakenOnce(t *testing.T) {
 }
 
 func TestPartsOfMessagesReachTheWorker(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{}, mirror{})
 	for dialect, part := range map[string]string{
 		modern: `{"type": "image", "source": {"type": "data", "value": "aGk=", "mimeType": "image/png"}}`,
@@ -107,6 +110,7 @@ func TestPartsOfMessagesReachTheWorker(t *testing.T) {
 }
 
 func TestWrongMembersAreRefused(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.run("echo", "main", "a", "hello", "").All()
 	for body, code := range map[string]string{
@@ -127,6 +131,7 @@ func TestWrongMembersAreRefused(t *testing.T) {
 }
 
 func TestStateOfAClientThatHasNoneKeepsTheThreads(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.run("scripted", "main", "a", script(`{"state": {"n": 1}}`), "").All()
 	s.run("echo", "main", "b", "hello", "").All()
@@ -138,6 +143,7 @@ func TestStateOfAClientThatHasNoneKeepsTheThreads(t *testing.T) {
 var calls = regexp.MustCompile(`"toolCallId":"([^"]+)"`)
 
 func TestFrontendToolGoesOnWithItsRun(t *testing.T) {
+	t.Parallel()
 	const pick = `, "tools": [{"name": "pick", "description": "Pick a color", "parameters": {}}]`
 	for _, dialect := range []string{modern, ""} {
 		s := serve(t, transports.StreamConfig{})
@@ -162,6 +168,7 @@ func TestFrontendToolGoesOnWithItsRun(t *testing.T) {
 }
 
 func TestInterruptIsAnsweredThroughTheSameDoor(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	first := s.run("scripted", "main", "a", script(`{"ask": {"message": "Deploy?"}}, {"say": "deployed"}`), modern).All()
 	id := regexp.MustCompile(`"interrupts":\[{"id":"([^"]+)"`).FindStringSubmatch(first)[1]
@@ -179,6 +186,7 @@ func TestInterruptIsAnsweredThroughTheSameDoor(t *testing.T) {
 
 // CopilotKit's hooks answer under the runId that asked.
 func TestInterruptIsAnsweredUnderTheRunIDThatAsked(t *testing.T) {
+	t.Parallel()
 	for _, dialect := range []string{modern, ""} {
 		s := serve(t, transports.StreamConfig{})
 		first := s.run("scripted", "main", "a", script(`{"ask": {"message": "Deploy?"}}, {"say": "deployed"}`), dialect).All()
@@ -193,6 +201,7 @@ func TestInterruptIsAnsweredUnderTheRunIDThatAsked(t *testing.T) {
 }
 
 func TestRepeatedRequestGetsTheSameRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	body := turn("main", "", `{"id": "m", "role": "user", "content": "hello"}`, "")
 	body = strings.Replace(body, `"runId": "", `, "", 1)
@@ -203,6 +212,7 @@ func TestRepeatedRequestGetsTheSameRun(t *testing.T) {
 }
 
 func TestPagesOfAdmittedOriginsMayRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for _, path := range []string{"/api/v1/agui/echo", "/api/v1/agui/echo/connect", "/api/copilotkit/agent/echo/run", "/api/copilotkit"} {
 		r := s.Do("OPTIONS", path, "", "Origin", page, "Access-Control-Request-Method", "POST",

@@ -43,6 +43,7 @@ func (c *sender) say(t *testing.T, content string) (stream string) {
 
 // A client that sends another state than the thread's gets the thread's state.
 func TestStateIsNotLostToAClientThatDoesNotHaveIt(t *testing.T) {
+	t.Parallel()
 	for _, first := range []string{"{}", "null"} {
 		s := serve(t, transports.StreamConfig{})
 		other := &sender{s: s, state: "{}"}
@@ -69,6 +70,7 @@ func TestStateIsNotLostToAClientThatDoesNotHaveIt(t *testing.T) {
 
 // A client without a state is given one before the deltas that apply to it, on a new thread too, by every door of these.
 func TestState_IsGivenToAClientThatHasNone(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for path, wrap := range map[string]string{
 		"/api/v1/agui/scripted":              "%s",
@@ -88,6 +90,7 @@ func TestState_IsGivenToAClientThatHasNone(t *testing.T) {
 
 // The state in an answer changes nothing, and the client gets the thread's state.
 func TestStateOfAnAnswerIsMended(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	c := &sender{s: s, state: `{"n": 1}`}
 	asked := c.say(t, script(`{"ask": {"message": "Deploy?"}}, {"state": {"m": 1}}`))
@@ -104,6 +107,7 @@ func TestStateOfAnAnswerIsMended(t *testing.T) {
 
 // A run queued behind one that changes the state begins with a snapshot of its state.
 func TestStateIsTheOneThatAQueuedRunBeginsWith(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	first := s.run("scripted", "main", "a", script(`{"tool": "sleep", "args": {"ms": 50}}, {"state": {"n": 1}}`), "")
 	first.Until("STEP_STARTED")
@@ -115,6 +119,7 @@ func TestStateIsTheOneThatAQueuedRunBeginsWith(t *testing.T) {
 
 // The sender of a message with an answer has it already; other viewers get it.
 func TestMessageBesideAnAnswerIsNotToldToItsSender(t *testing.T) {
+	t.Parallel()
 	const pick = `, "tools": [{"name": "pick", "description": "Pick a color", "parameters": {}}]`
 	s := serve(t, transports.StreamConfig{})
 	first := s.run("scripted", "main", "a", script(`{"tool": "pick", "args": {}}, {"say": "picked"}`), pick).All()
@@ -157,6 +162,7 @@ func (guarded) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 
 // A client may send its own message for the call that it approves: it gets the result all the same.
 func TestResult_OfAnApprovedCallIsToldToItsSender(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{}, guarded{})
 	asked := s.run("scripted", "main", "a", script(`{"tool": "guarded", "args": {}}, {"say": "after"}`), "").All()
 	body := turn("main", "b", `{"id": "r", "role": "tool", "toolCallId": "`+calls.FindStringSubmatch(asked)[1]+`", "content": "approved"}`,

@@ -60,6 +60,7 @@ func (h *hydrated) brief() (list []string) {
 }
 
 func TestHydration_ShowsAThreadInParts(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	if h := s.hydrate("threadId=nobody"); len(h.Messages) != 0 || h.ActiveRun != nil || h.Interrupts != nil || h.Page.Truncated {
 		t.Errorf("an unknown thread: %+v", h)
@@ -89,6 +90,7 @@ func TestHydration_ShowsAThreadInParts(t *testing.T) {
 }
 
 func TestHydration_LeavesWhatARunWritesToItsEvents(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.run("scripted", "main", "a", script(`{"say": "first"}`), "").All()
 	s.detached("b", `{"say": "begun"}, {"tool": "sleep", "args": {"ms": 600000}}`)
@@ -115,6 +117,7 @@ func TestHydration_LeavesWhatARunWritesToItsEvents(t *testing.T) {
 }
 
 func TestFollowing_GoesOnBehindAnyEvent(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	ask := s.run("scripted", "main", "a", script(`{"state": {"n": 1}}, {"ask": {"message": "Deploy?"}}, {"say": "after"}`), "").All()
 	if h := s.hydrate("threadId=main"); h.ActiveRun != nil || h.Interrupts == nil || h.Interrupts.RunID != "a" || len(h.Interrupts.Pending) != 1 {
@@ -163,6 +166,7 @@ func TestFollowing_GoesOnBehindAnyEvent(t *testing.T) {
 
 // A client that comes back before the run's first text has not begun to rebuild it.
 func TestFollowing_LeavesOutTheFirstReasoningBehindAnyEvent(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.run("scripted", "main", "a", script(`{"reason": "one two"}, {"say": "three"}, {"reason": "four"}, {"say": "five"}`), "").All()
 	follow := func(header ...string) string { return s.Do("GET", asked+"?runId=a&offset=-1", "", header...).All() }
@@ -185,6 +189,7 @@ func TestFollowing_LeavesOutTheFirstReasoningBehindAnyEvent(t *testing.T) {
 
 // A client that follows a queued run gets an event at once, or it would give up.
 func TestFollowing_BeginsWhileTheRunIsQueued(t *testing.T) {
+	t.Parallel()
 	s := serveSlots(t, transports.StreamConfig{}, 1)
 	s.typing() // takes the only slot
 	s.Start(`{"agent": "echo", "threadId": "other", "runId": "b", "content": "hello"}`)
@@ -200,6 +205,7 @@ func TestFollowing_BeginsWhileTheRunIsQueued(t *testing.T) {
 
 // A client whose stream was cut repeats its request with the last event that it has.
 func TestRepeat_GoesOnBehindTheLastEvent(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	body := strings.Replace(turn("main", "a", `{"id": "m", "role": "user", "content": `+quoted(script(`{"say": "one two"}, {"state": {"n": 1}}`))+`}`, ""), `"state": {}`, `"state": null`, 1)
 	all := strings.SplitAfter(s.Do("POST", asked, body).All(), "\n\n")
@@ -231,6 +237,7 @@ func quoted(s string) string {
 
 // Following a run joins its thread: a run whose client has dropped its stream goes on.
 func TestFollowing_KeepsADroppedRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	s.typing().Drop()
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })

@@ -169,6 +169,7 @@ func (s *server) urlOf(up attachments.Uploaded) string {
 const png = "\x89PNG\x0D\x0A\x1A\x0A and so on"
 
 func TestUploadAndItsURL(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *server) {
 		for _, c := range []struct {
 			file
@@ -199,6 +200,7 @@ func TestUploadAndItsURL(t *testing.T) {
 }
 
 func TestUploadsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "", attach.Config{})
 	one := file{"f", "a.txt", "", "text"}
 	for name, c := range map[string]struct {
@@ -242,6 +244,7 @@ func TestUploadsThatAreRefused(t *testing.T) {
 // While it is under way an upload counts with its form's length, of which it gives back what is not the file: so of those that
 // come at once some may be refused for which there is room when they come again.
 func TestQuotaIsTheUsers(t *testing.T) {
+	t.Parallel()
 	const fit = 3
 	for name, cfg := range map[string]attach.Config{"files": {Files: fit}, "bytes": {Bytes: fit*700 + 699}} {
 		t.Run(name, func(t *testing.T) {
@@ -281,6 +284,7 @@ func TestQuotaIsTheUsers(t *testing.T) {
 
 // TestASignatureIsForWhatItSays takes signed URLs apart.
 func TestASignatureIsForWhatItSays(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "", attach.Config{})
 	up, other := s.upload(file{"f", "a.txt", "", "mine"}), s.upload(file{"f", "b.txt", "", "other"})
 	at, err := url.Parse(s.urlOf(up))
@@ -312,6 +316,7 @@ func TestASignatureIsForWhatItSays(t *testing.T) {
 }
 
 func TestASignatureExpires(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "", attach.Config{Expires: time.Nanosecond})
 	if got := s.send("GET", s.urlOf(s.upload(file{"f", "a.txt", "", "mine"})), "", nil).code(); got != "403 invalid_signature" {
 		t.Error(got)
@@ -320,6 +325,7 @@ func TestASignatureExpires(t *testing.T) {
 
 // Who has the secret, as from a backup, opens nothing for longer than URLs are good for, and nothing once the secret is reset.
 func TestSignedURL_ForgedLastsNoLongerThanOthers(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "", attach.Config{Expires: time.Hour})
 	up := s.upload(file{"f", "a.txt", "", "mine"})
 	secret, err := s.Runtime.Secret(t.Context(), "attachments")
@@ -364,6 +370,7 @@ func TestSignedURL_ForgedLastsNoLongerThanOthers(t *testing.T) {
 
 // TestNeighboursAreOutOfReach asks for what others have.
 func TestNeighboursAreOutOfReach(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "", attach.Config{})
 	add := func(project, user string) runtime.Attachment {
 		t.Helper()
@@ -421,6 +428,7 @@ func TestNeighboursAreOutOfReach(t *testing.T) {
 
 // TestAttachmentsGoWithTheirThread has one attachment that two threads refer to, and one for each alone.
 func TestAttachmentsGoWithTheirThread(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *server) {
 		both, first, second := s.upload(file{"f", "b", "", "b"}), s.upload(file{"f", "1", "", "1"}), s.upload(file{"f", "2", "", "2"})
 		loose := s.upload(file{"f", "l", "", "l"})
@@ -489,6 +497,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // TestAFileIsStoredWhileItComes sends the second half of a file once the first one has been stored, and then a half alone.
 func TestAFileIsStoredWhileItComes(t *testing.T) {
+	t.Parallel()
 	dir := blob.NewDirectory(t.TempDir())
 	t.Cleanup(func() { _ = dir.Close() })
 	blobs := telling{dir, make(chan int, 1000)}
@@ -552,6 +561,7 @@ func (opener) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, err
 
 // TestWorkersOpenAttachments has a worker open its user's attachments, and what a first request's history makes up.
 func TestWorkersOpenAttachments(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "", attach.Config{})
 	small, large := s.upload(file{"f", "s.txt", "", "small"}), s.upload(file{"f", "l.txt", "", "too large for it"})
 	bobs, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller("default", "bob", runtime.RoleUser), runtime.Upload{Body: strings.NewReader("bob's")})

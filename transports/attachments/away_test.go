@@ -65,6 +65,7 @@ func (a *away) Delete(ctx context.Context, key string) error {
 
 // TestFilesThatCannotBeRemovedHoldUpNoOthers has the bucket be read-only for more files than are removed at once.
 func TestFilesThatCannotBeRemovedHoldUpNoOthers(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	blobs := &away{Blobs: blob.NewDirectory(dir), stuck: make(map[string]bool)}
 	s := serve(t, "", attach.Config{Blobs: blobs})
@@ -106,6 +107,7 @@ func TestFilesThatCannotBeRemovedHoldUpNoOthers(t *testing.T) {
 
 // TestFilesThatAreOutOfReachAreNobodysFault has the place of files fail, and be silent.
 func TestFilesThatAreOutOfReachAreNobodysFault(t *testing.T) {
+	t.Parallel()
 	blobs := &away{Blobs: blob.NewDirectory(t.TempDir())}
 	s := serve(t, "", attach.Config{Blobs: blobs, Files: 2})
 	text := file{"f", "a.txt", "", "hello"}
@@ -148,6 +150,7 @@ func TestFilesThatAreOutOfReachAreNobodysFault(t *testing.T) {
 
 // TestWhoDeletesWaitsOnceForFiles has the place of files be silent while the janitor removes one, and somebody deletes all that is theirs.
 func TestWhoDeletesWaitsOnceForFiles(t *testing.T) {
+	t.Parallel()
 	blobs := &away{Blobs: blob.NewDirectory(t.TempDir()), silent: true}
 	s := serve(t, "", attach.Config{Blobs: blobs})
 	s.upload(file{"f", "a.txt", "", "hello"})
@@ -187,6 +190,7 @@ func TestWhoDeletesWaitsOnceForFiles(t *testing.T) {
 
 // TestAServerThatStopsWaitsForNoSilentPlace stops a server while a file is on its way.
 func TestAServerThatStopsWaitsForNoSilentPlace(t *testing.T) {
+	t.Parallel()
 	blobs := &away{Blobs: blob.NewDirectory(t.TempDir()), deaf: true}
 	s := serve(t, "", attach.Config{Blobs: blobs})
 	kind, body := form(file{"f", "a.txt", "", "hello"})
@@ -216,6 +220,7 @@ func TestAServerThatStopsWaitsForNoSilentPlace(t *testing.T) {
 
 // TestAPartOfAFileIsNotTakenForAllOfIt has a file lose bytes in its place.
 func TestAPartOfAFileIsNotTakenForAllOfIt(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := serve(t, "", attach.Config{Blobs: blob.NewDirectory(dir)})
 	up := s.upload(file{"f", "a.txt", "", "hello"})

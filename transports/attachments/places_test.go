@@ -14,6 +14,7 @@ import (
 
 // TestWhatStandsAroundAFileIsBounded sends heads and fields that would be read whole.
 func TestWhatStandsAroundAFileIsBounded(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "", attach.Config{})
 	const boundary = "--b\r\n"
 	content := "Content-Disposition: form-data; name=\"f\"; filename=\"a.txt\"\r\n"
@@ -38,6 +39,7 @@ func TestWhatStandsAroundAFileIsBounded(t *testing.T) {
 
 // TestAUserHasSomeFilesOnTheirWay holds up uploads, and sees that their places are free again however they end.
 func TestAUserHasSomeFilesOnTheirWay(t *testing.T) {
+	t.Parallel()
 	s := serveFew(t, "", attach.Config{}, 2)
 	text := file{"f", "a.txt", "text/plain", "hello"}
 	stalled := func() net.Conn {

@@ -11,6 +11,7 @@ import (
 )
 
 func TestReserve_WaitsForOthersAWhile(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := quota.New(quota.Limits{Total: 2, PerUser: 2})
 		ann, ben := quota.OwnerOf("p", "ann"), quota.OwnerOf("p", "ben")

@@ -41,6 +41,7 @@ var dumps = plugins.Workflow{Name: "dumps", Nodes: []plugins.Node{
 
 // A large result is a file of its run: for those who see the run, outside the quota, and gone with it.
 func TestResult_IsAFileOfItsRun(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"sqlite", "postgres"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -117,6 +118,7 @@ func TestResult_IsAFileOfItsRun(t *testing.T) {
 
 // A rerun copies a result that is a file, in the messages before the run or as the output of a node. The file is there until the rerun is deleted, too.
 func TestResult_StaysForReruns(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *server) {
 		start := func(req runtime.StartRequest, err error) string {
 			if err != nil {

@@ -46,6 +46,7 @@ func traversals(mine, bobs string) []string {
 // TestNoPathLeadsElsewhere tries every form on each route: as the value of a parameter, encoded and as it stands, in the
 // address, and as the name of an upload.
 func TestNoPathLeadsElsewhere(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "", attach.Config{Files: 10_000})
 	mine := s.upload(file{"f", "mine.txt", "", "mine"})
 	bobs, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller("default", "bob", runtime.RoleUser), runtime.Upload{Body: strings.NewReader("bob's secret")})

@@ -17,6 +17,7 @@ import (
 )
 
 func TestProjects(t *testing.T) {
+	t.Parallel()
 	app := fiber.New()
 	app.Get("/", auth.Everybody(false), func(c *fiber.Ctx) error {
 		for project, known := range map[string]bool{"": true, "default": true, "other": false, "Default": false} {
@@ -35,6 +36,7 @@ func TestProjects(t *testing.T) {
 
 // TestNobodyIsAssumed reaches a route that nothing stands before.
 func TestNobodyIsAssumed(t *testing.T) {
+	t.Parallel()
 	app := fiber.New()
 	c := app.AcquireCtx(new(fasthttp.RequestCtx))
 	defer app.ReleaseCtx(c)
@@ -45,6 +47,7 @@ func TestNobodyIsAssumed(t *testing.T) {
 
 // TestIdentitiesThatNobodyCanHave has an authenticator vouch for who cannot be.
 func TestIdentitiesThatNobodyCanHave(t *testing.T) {
+	t.Parallel()
 	one := []string{"p"}
 	for _, c := range []struct {
 		id auth.Identity

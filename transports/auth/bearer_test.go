@@ -12,6 +12,7 @@ import (
 )
 
 func TestBearer(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		target string
 		values []string

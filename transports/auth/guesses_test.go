@@ -86,6 +86,7 @@ func (g *guarded) ask(from, credential string, header ...string) string {
 }
 
 func TestGuessesOfAnAddressAreLimited(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuarded()
 		expect := func(from, credential, want string, header ...string) {
@@ -148,6 +149,7 @@ func TestGuessesOfAnAddressAreLimited(t *testing.T) {
 // However many addresses guess, and with however many credentials, what is remembered is bounded; who guesses no more is forgotten
 // before others.
 func TestGuessesAreForgotten(t *testing.T) {
+	t.Parallel()
 	g := newGuarded()
 	for i := range 12_000 {
 		from := net.IPv4(192, byte(i>>16), byte(i>>8), byte(i)).String()

@@ -14,6 +14,7 @@ import (
 
 // TestPeerIsWhoTrustedProxiesSay: what proxies say counts, what anybody has written before them does not.
 func TestPeerIsWhoTrustedProxiesSay(t *testing.T) {
+	t.Parallel()
 	proxies := auth.Proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::5/128")}
 	for name, c := range map[string]struct {
 		from    string
@@ -86,6 +87,7 @@ func TestPeerIsWhoTrustedProxiesSay(t *testing.T) {
 
 // TestHostsAreNames asks for a name of the server's with something else behind it, where a URL would lead to that.
 func TestHostsAreNames(t *testing.T) {
+	t.Parallel()
 	for host, want := range map[string]int{
 		"internal": 200, "INTERNAL:80": 200, "internal:": 200, "[::1]:80": 200, "[::1]": 200,
 		"internal:1@evil.example": 421, "localhost:1@evil.example": 421, "internal:80/evil": 421, "internal:80:80": 421,
@@ -107,6 +109,7 @@ func TestHostsAreNames(t *testing.T) {
 
 // A page of the other scheme is another's: over plain HTTP anybody on the way may have written it.
 func TestBrowser_AnotherSchemeIsAnotherOrigin(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		secure  bool
 		from    string
@@ -147,6 +150,7 @@ func TestBrowser_AnotherSchemeIsAnotherOrigin(t *testing.T) {
 
 // Browsers leave a scheme's own port out of an Origin; a proxy may send it in Host.
 func TestBrowser_OwnPortOfASchemeMayBeLeftOut(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		secure       bool
 		host, origin string

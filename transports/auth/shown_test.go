@@ -7,6 +7,7 @@ import (
 )
 
 func TestLogsShowNoTickets(t *testing.T) {
+	t.Parallel()
 	for path, want := range map[string]string{
 		"/api/v1/agent/runs/t/events":                   "/api/v1/agent/runs/t/events",
 		"/api/v1/agent/runs/t/events&ticket=secret":     "/api/v1/agent/runs/t/events...",

@@ -101,6 +101,7 @@ func (e *ending) end(begun time.Time) func(error) {
 }
 
 func TestTermsEndAtExpiry(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		terms := auth.NewTerms(nil, slog.New(slog.DiscardHandler))
@@ -120,6 +121,7 @@ func TestTermsEndAtExpiry(t *testing.T) {
 }
 
 func TestTermsEndWhatIsTakenBack(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		b := new(bouncer)
@@ -162,6 +164,7 @@ func TestTermsEndWhatIsTakenBack(t *testing.T) {
 
 // TestTermsEndWithWhatIsWatched takes back what two credentials depend on, and one of them before.
 func TestTermsEndWithWhatIsWatched(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		b := new(bouncer)
@@ -188,6 +191,7 @@ func TestTermsEndWithWhatIsWatched(t *testing.T) {
 }
 
 func TestTermsEndAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := new(bouncer)
 		terms := auth.NewTerms(b, slog.New(slog.DiscardHandler))

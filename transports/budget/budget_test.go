@@ -13,6 +13,7 @@ import (
 )
 
 func TestHold_RefusesWithALimitsError(t *testing.T) {
+	t.Parallel()
 	b := budget.New(quota.Limits{Total: 8 << 20, PerProject: 6 << 20, PerUser: 4 << 20})
 	ann, ben, cem := quota.OwnerOf("p", "ann"), quota.OwnerOf("p", "ben"), quota.OwnerOf("q", "cem")
 	refusal := func(h *budget.Hold, n int) string {
@@ -63,6 +64,7 @@ func TestHold_RefusesWithALimitsError(t *testing.T) {
 
 // TestReadAllHoldsWhatHasCome reads bodies with every kind of announcement.
 func TestReadAllHoldsWhatHasCome(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{0, 1, 1023, 1024, 1025, 5000, 100_000} {
 		for _, limit := range []int{0, size - 1, size, size + 1, 10 * size} {
 			for _, announced := range []int{-1, size - 1, size, size + 1} {

@@ -15,6 +15,7 @@ import (
 
 // TestFilesAreReadAgain: what is in the files when they change is used from then on, what is no pair never.
 func TestFilesAreReadAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	write := func(name string) { certstest.Write(t, dir, name, time.Now().Add(time.Hour)) }
@@ -94,6 +95,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 }
 
 func TestFilesThatAreNoPairAreRefused(t *testing.T) {
+	t.Parallel()
 	one, other := t.TempDir(), t.TempDir()
 	certstest.Write(t, one, "one", time.Now().Add(time.Hour))
 	certstest.Write(t, other, "other", time.Now().Add(time.Hour))

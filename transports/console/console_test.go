@@ -55,6 +55,7 @@ const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
 
 // A page that is loaded anew is where it was; programs get what they got without a console.
 func TestPagesAreForBrowsers(t *testing.T) {
+	t.Parallel()
 	app := open(t)
 	for _, path := range []string{"/", "/runs", "/runs/", "/runs/a%2Fb?user=x", "/compare?one=a&other=b", "/threads/1", "/playground/echo", "/agents/tools/clock", "/waiting", "/admin/audit", "/p/other/runs/1"} {
 		if got := get(t, app, path, "Accept", browser); got.StatusCode != http.StatusOK || !strings.Contains(got.body, `id="root"`) {
@@ -76,6 +77,7 @@ func TestPagesAreForBrowsers(t *testing.T) {
 
 // The policy admits this server alone, and no script in the page.
 func TestPageNeedsNoOtherServer(t *testing.T) {
+	t.Parallel()
 	app := open(t)
 	page := get(t, app, "/", "Accept", browser)
 	policy := page.Header.Get("Content-Security-Policy")

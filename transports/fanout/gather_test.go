@@ -37,6 +37,7 @@ func delta(size int) *runtime.Record {
 }
 
 func TestGather(t *testing.T) {
+	t.Parallel()
 	end := tail.NewRecord(2, 1, agui.RunFinished{}, 1)
 	for name, c := range map[string]struct {
 		first []*runtime.Record

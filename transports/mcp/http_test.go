@@ -55,6 +55,7 @@ const (
 )
 
 func TestEachRequestStandsForItself(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	a := s.do("POST", hello)
 	if a.status != http.StatusOK || a.header.Get("Mcp-Session-Id") != "" || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
@@ -88,6 +89,7 @@ func TestEachRequestStandsForItself(t *testing.T) {
 }
 
 func TestRulesOfHTTPHoldForMCP(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	deep := `{"jsonrpc":"2.0","id":1,"method":"ping","params":` + strings.Repeat("[", 1<<20)
 	for _, c := range []struct {
@@ -143,6 +145,7 @@ func TestRulesOfHTTPHoldForMCP(t *testing.T) {
 
 // The answers to the messages of one request are bounded together, however many of them ask for much.
 func TestAnswersOfABatchHaveOneBudget(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	run, err := s.Runtime.StartRun(t.Context(), ann, user("echo", strings.Repeat("x", 7<<20)))
 	if err != nil {
@@ -177,6 +180,7 @@ func (s *server) messages(run started) int {
 
 // A call has an effect only if there is room for its answer.
 func TestRoomIsTakenBeforeAMessageIsAppended(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.overHTTP()
 	run := c.script(`{"ask": {"message": "Go on?"}}`)
@@ -214,6 +218,7 @@ func TestRoomIsTakenBeforeAMessageIsAppended(t *testing.T) {
 
 // What an answer repeats of a message may grow in it, and so may the message's id; whoever sends little is served beside those who send much.
 func TestMessagesAreAppendedAndToldBesideOthers(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	run := s.overHTTP().script(`{"ask": {"message": "Go on?"}}`)
 	s.await(run, runtime.Waiting)
@@ -258,6 +263,7 @@ func TestMessagesAreAppendedAndToldBesideOthers(t *testing.T) {
 
 // A call that changes something does not wait for reads, and a read waits no longer than its client does.
 func TestOnlyWhatReadsHasTurns(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.overHTTP()
 	run := c.script(`{"ask": {"message": "Deploy?"}}`)

@@ -96,6 +96,7 @@ func image() []agui.Message {
 }
 
 func TestEveryAnswerFitsItsSchema(t *testing.T) {
+	t.Parallel()
 	p := newPuppet()
 	s := serve(t, p, odd{})
 	c := s.overHTTP()
@@ -210,6 +211,7 @@ func sameOverREST(t *testing.T, s *server, c client, r started, after string) {
 }
 
 func TestPagesOfAnySizeHoldTheSameEvents(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.overHTTP()
 	r := c.script(`{"reason": "let me see"}, {"say": "a b c d"}, {"tool": "clock"}, {"progress": 0.5, "message": "half"}, {"state": {"n": 1}}, {"ask": {"message": "Go?"}}, {"say": "e"}`)
@@ -255,6 +257,7 @@ func TestPagesOfAnySizeHoldTheSameEvents(t *testing.T) {
 }
 
 func TestPageHoldsAHundredEventsUnlessTold(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.overHTTP()
 	r := c.script(`{"tokens": 150}`)
@@ -273,6 +276,7 @@ func TestPageHoldsAHundredEventsUnlessTold(t *testing.T) {
 }
 
 func TestPageOfVeryLargeEventsEndsEarly(t *testing.T) {
+	t.Parallel()
 	p := newPuppet()
 	s := serve(t, p)
 	r := decode[started](t, s.overHTTP().call("start_agent_run", args{"agent": "puppet", "content": "go"}))
@@ -327,6 +331,7 @@ func (v viewer) see(list []entry) {
 }
 
 func TestReadingOnAfterASnapshotLosesAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
 	p := newPuppet()
 	s := serve(t, p)
 	c := s.overHTTP()

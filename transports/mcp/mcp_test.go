@@ -32,6 +32,7 @@ func both(t *testing.T, test func(t *testing.T, s *server, c client)) {
 }
 
 func TestSchemasAreTheSeeds(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, _ *server, c client) {
 		list, err := c.ListTools(t.Context(), nil)
 		if err != nil {
@@ -60,6 +61,7 @@ func TestSchemasAreTheSeeds(t *testing.T) {
 }
 
 func TestToolsSayWhatTheyDo(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, s *server, c client) {
 		list, err := c.ListTools(t.Context(), nil)
 		if err != nil {
@@ -102,6 +104,7 @@ func TestToolsSayWhatTheyDo(t *testing.T) {
 }
 
 func TestARunIsStartedContinuedAndCancelled(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, s *server, c client) {
 		r := c.script(`{"ask": {"message": "Deploy?"}}, {"say": "done"}`, "thread_id", "mine", "run_id", "first", "context_item_ids", []string{"i"})
 		if r.ThreadID != "mine" || r.RunID != "first" {
@@ -144,6 +147,7 @@ func TestARunIsStartedContinuedAndCancelled(t *testing.T) {
 
 // TestAgentsAreListedWithWorkflows expects REST's list without the fields that a model has no use for: origin and health.
 func TestAgentsAreListedWithWorkflows(t *testing.T) {
+	t.Parallel()
 	type offers []map[string]any
 	s := serve(t)
 	got := decode[map[string]offers](t, s.overHTTP().call("list_agents", nil))
@@ -164,6 +168,7 @@ func TestAgentsAreListedWithWorkflows(t *testing.T) {
 
 // Models send null for what is optional, and numbers and lists as texts.
 func TestArguments_AreMadeToFit(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, s *server, c client) {
 		r := c.script(`{"say": "hello"}`)
 		s.await(r, runtime.Completed)
@@ -179,6 +184,7 @@ func TestArguments_AreMadeToFit(t *testing.T) {
 }
 
 func TestArgumentsThatDoNotFitAreRefusedWithASentence(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, s *server, c client) {
 		r := c.script(`{"say": "hello"}`)
 		s.await(r, runtime.Completed)
@@ -227,6 +233,7 @@ func TestArgumentsThatDoNotFitAreRefusedWithASentence(t *testing.T) {
 }
 
 func TestRunsOfNeighboursAreNotFound(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	req := user("echo", "secret")
 	req.RunID, req.ThreadID = "bobs", "main"
@@ -271,6 +278,7 @@ func (rude) Run(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 }
 
 func TestWhatBreaksInsideShowsNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t, rude{new(int)})
 	c := s.overHTTP()
 	for range 6 {
@@ -293,6 +301,7 @@ func TestWhatBreaksInsideShowsNothing(t *testing.T) {
 }
 
 func TestInputThatUsesAnIDTwiceEndsLikeAnyOther(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	const call = `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"list_agents"}}` + "\n"
 	in := hello + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + strings.Repeat(call, 5)

@@ -28,6 +28,7 @@ func masker() func(string) string {
 }
 
 func TestTranscripts(t *testing.T) {
+	t.Parallel()
 	const tools = `{"say": "hello world"}, {"tool": "calculator", "args": {"expression": "6*7"}}, {"tool": "fail", "args": {"message": "<no>"}}`
 	for name, run := range map[string]func(s *server){
 		"tools":    func(s *server) { s.script(local, "first", tools) },

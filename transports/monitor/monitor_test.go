@@ -28,6 +28,7 @@ const (
 )
 
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for path, want := range map[string]struct {
 		status int
@@ -53,6 +54,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestSilentStreamsAreKeptAlive(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond})
 	for path, want := range map[string]string{
 		events: "event: keepalive\ndata: {}\n\n",
@@ -74,6 +76,7 @@ func TestSilentStreamsAreKeptAlive(t *testing.T) {
 }
 
 func TestReconnectBeforeTheFirstEventMissesNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for _, path := range []string{events, ofEcho, states} {
 		r := s.get(path)
@@ -103,6 +106,7 @@ func blocks(stream string) (all []string) {
 }
 
 func TestClientThatIsCutAnywhereMissesNothing(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{events, states} {
 		t.Run(path, func(t *testing.T) {
 			s := serve(t, transports.StreamConfig{})
@@ -135,6 +139,7 @@ func TestClientThatIsCutAnywhereMissesNothing(t *testing.T) {
 }
 
 func TestUnknownPlaceBeginsAnew(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for _, id := range []string{"0123456789ab-7", "nonsense", "57", "-", "a-b-c"} {
 		for _, path := range []string{events, ofEcho} {
@@ -151,6 +156,7 @@ func TestUnknownPlaceBeginsAnew(t *testing.T) {
 }
 
 func TestPolyfillComesBackToItsPlace(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	r := s.get(events)
 	r.Next()
@@ -165,6 +171,7 @@ func TestPolyfillComesBackToItsPlace(t *testing.T) {
 }
 
 func TestPlacePastTheWindowBeginsAnew(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	plain, state := s.get(events), s.get(states)
 	plain.Next()
@@ -181,6 +188,7 @@ func TestPlacePastTheWindowBeginsAnew(t *testing.T) {
 }
 
 func TestNewProcessBeginsAnew(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "baton.db")
 	s := serveFile(t, transports.StreamConfig{}, path)
 	r := s.get(events)
@@ -196,6 +204,7 @@ func TestNewProcessBeginsAnew(t *testing.T) {
 }
 
 func TestStoppingServerSaysWhenToComeBack(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	var all []*response
 	for _, path := range []string{events, ofEcho, states} {
@@ -213,6 +222,7 @@ func TestStoppingServerSaysWhenToComeBack(t *testing.T) {
 }
 
 func TestNeighboursAreNotSeen(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	var all []*response
 	for _, path := range []string{events, ofEcho, states} {
@@ -232,6 +242,7 @@ func TestNeighboursAreNotSeen(t *testing.T) {
 }
 
 func TestReaderThatStopsIsDroppedAndSlowsNobody(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{WriteTimeout: 3 * time.Second})
 	stuck, err := net.Dial("tcp", s.Addr)
 	if err != nil {
@@ -254,6 +265,7 @@ func TestReaderThatStopsIsDroppedAndSlowsNobody(t *testing.T) {
 }
 
 func TestReaderThatFallsBehindIsSentAway(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	r := s.get(events)
 	r.Next()
@@ -279,6 +291,7 @@ func TestReaderThatFallsBehindIsSentAway(t *testing.T) {
 }
 
 func TestManyReadersEachGetEveryEvent(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{PaceAbove: 8})
 	const readers = 40
 	got := make([]string, readers)

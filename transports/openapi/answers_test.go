@@ -12,6 +12,7 @@ import (
 
 // Every operation that answers over HTTP is called here, or TestAnswersAreAsDescribed fails.
 func TestAnswersAreAsDescribed(t *testing.T) {
+	t.Parallel()
 	c := serve(t)
 	for _, area := range []struct {
 		name string

@@ -10,6 +10,7 @@ import (
 )
 
 func TestDocumentIsFetchedOnce(t *testing.T) {
+	t.Parallel()
 	first := get(t, "/openapi.json")
 	if first.status != 200 || first.header("Content-Type") != "application/json" || first.header("Cache-Control") != "no-cache" {
 		t.Errorf("got %d, %s, %s", first.status, first.header("Content-Type"), first.header("Cache-Control"))
@@ -33,6 +34,7 @@ func TestDocumentIsFetchedOnce(t *testing.T) {
 
 // All parts of the page come from this server, and its policy admits nothing else.
 func TestPageNeedsNoOtherServer(t *testing.T) {
+	t.Parallel()
 	page := get(t, "/docs")
 	policy := page.header("Content-Security-Policy")
 	if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") {
@@ -63,6 +65,7 @@ func TestPageNeedsNoOtherServer(t *testing.T) {
 }
 
 func TestPageIsForThoseWhoCannotInflateToo(t *testing.T) {
+	t.Parallel()
 	const path = "/docs/swagger-ui-bundle.js"
 	plain, packed := get(t, path), get(t, path, "Accept-Encoding", "gzip, deflate, br")
 	if packed.header("Content-Encoding") != "gzip" || plain.header("Content-Encoding") != "" || !strings.Contains(plain.header("Vary"), "Accept-Encoding") {

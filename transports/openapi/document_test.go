@@ -12,6 +12,7 @@ import (
 
 // The meta schema comes from the OpenAPI Initiative; see testdata/README.md.
 func TestDocumentIsOpenAPI(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("testdata/openapi-3.1-schema.json")
 	if err != nil {
 		t.Fatal(err)
@@ -36,6 +37,7 @@ func TestDocumentIsOpenAPI(t *testing.T) {
 }
 
 func TestEverySchemaCompiles(t *testing.T) {
+	t.Parallel()
 	s := fetch(t)
 	for name := range s.at("components", "schemas").(object) {
 		s.component(t, name)
@@ -91,6 +93,7 @@ func validate(t *testing.T, schema *jsonschema.Schema, v any, what string) {
 }
 
 func TestEveryReferenceLeadsSomewhere(t *testing.T) {
+	t.Parallel()
 	s := fetch(t)
 	used := make(map[string]bool)
 	walk(s.doc, func(o object) {
@@ -113,6 +116,7 @@ func TestEveryReferenceLeadsSomewhere(t *testing.T) {
 }
 
 func TestEveryExampleIsShown(t *testing.T) {
+	t.Parallel()
 	shown := make(map[string]bool)
 	prose := ""
 	walk(fetch(t).doc, func(o object) {
@@ -146,6 +150,7 @@ func TestEveryExampleIsShown(t *testing.T) {
 }
 
 func TestEveryOperationIsDescribed(t *testing.T) {
+	t.Parallel()
 	s := fetch(t)
 	tags := make(map[any]bool)
 	for _, tag := range s.doc["tags"].([]any) {
@@ -203,6 +208,7 @@ func (s *spec) parameters(t *testing.T, op operation) {
 }
 
 func TestAnswersMayGrow(t *testing.T) {
+	t.Parallel()
 	walk(fetch(t).doc, func(o object) {
 		if o["additionalProperties"] == false {
 			t.Errorf("a schema admits no other members: %s", encode(t, o))
@@ -213,6 +219,7 @@ func TestAnswersMayGrow(t *testing.T) {
 // Constructs that client generators cannot handle: schemas that are true or false, member names that become equal in
 // languages with other spellings, and types that begin with null, which some generators read as only null.
 func TestGeneratorsCanReadTheDocument(t *testing.T) {
+	t.Parallel()
 	s := fetch(t)
 	walk(s.doc, func(o object) {
 		for _, key := range []string{"items", "not", "schema", "contentSchema"} {

@@ -80,6 +80,7 @@ func rich() []agui.Event {
 }
 
 func TestEventsAreAsDescribedInEveryForm(t *testing.T) {
+	t.Parallel()
 	s := fetch(t).closed(t)
 	data := make([]byte, 8192)
 	for i := range data {
@@ -107,6 +108,7 @@ func TestEventsAreAsDescribedInEveryForm(t *testing.T) {
 }
 
 func TestFormsAreTold(t *testing.T) {
+	t.Parallel()
 	s := fetch(t).closed(t)
 	ev := agui.TextMessageStart{Base: full(), MessageID: "m", Role: agui.RoleUser, Stage: "s"}
 	for name := range projections {

@@ -14,6 +14,7 @@ import (
 
 // The document has exactly the commands that the server accepts.
 func TestCommandsOfTheSocketAreInTheDocument(t *testing.T) {
+	t.Parallel()
 	var there []string
 	for _, command := range fetch(t).at("components", "schemas", "SocketCommand", "oneOf").([]any) {
 		there = append(there, command.(object)["properties"].(object)["op"].(object)["const"].(string))

@@ -69,6 +69,7 @@ func (s *server) answer() []agui.ResumeEntry {
 }
 
 func TestTie_RepeatBeforeItsRequest(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	started := s.typist(local)
 	again := started
@@ -84,6 +85,7 @@ func TestTie_RepeatBeforeItsRequest(t *testing.T) {
 }
 
 func TestTie_RepeatOfDetachedRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	started := s.typist(local)
 	s.Streams.Detach(local, started)
@@ -99,6 +101,7 @@ func TestTie_RepeatOfDetachedRun(t *testing.T) {
 
 // An operator's run is cancelled, and not another user's run of the same name.
 func TestTie_CancelsRunOfItsUser(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	s.typist(local)
 	boss := runtime.MustCaller(local.Project(), "boss", runtime.RoleOperator)
@@ -113,6 +116,7 @@ func TestTie_CancelsRunOfItsUser(t *testing.T) {
 
 // A client has read the question and answers it on another connection, before its stream has released the run.
 func TestTie_AnswerBeforeRelease(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	_, asked := s.owned()
 	s.Keys <- transporttest.Ask
@@ -127,6 +131,7 @@ func TestTie_AnswerBeforeRelease(t *testing.T) {
 }
 
 func TestTie_MessageDoesNotCancelShownQuestion(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	_, asked := s.owned()
 	s.Keys <- transporttest.Ask
@@ -140,6 +145,7 @@ func TestTie_MessageDoesNotCancelShownQuestion(t *testing.T) {
 }
 
 func TestTie_MessageDoesNotCancelAnsweredRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	_, asked := s.owned()
 	s.Keys <- transporttest.Ask
@@ -159,6 +165,7 @@ func TestTie_MessageDoesNotCancelAnsweredRun(t *testing.T) {
 
 // The grace could not read the run, as its cursor was closed.
 func TestTie_CancelsUnseenQuestion(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	started, asked := s.owned()
 	s.Keys <- transporttest.Ask

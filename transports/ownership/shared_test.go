@@ -64,6 +64,7 @@ func (s *server) join() {
 }
 
 func TestCluster_CancelsARunWhoseClientLeft(t *testing.T) {
+	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
 	started, tie := s.x.owned()
 	s.x.drop(tie, started)
@@ -76,6 +77,7 @@ func TestCluster_CancelsARunWhoseClientLeft(t *testing.T) {
 
 // The connection was closed before its server ended.
 func TestCluster_CancelsARunOfAServerThatEnded(t *testing.T) {
+	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
 	started, tie := s.x.owned()
 	s.x.drop(tie, started)
@@ -84,6 +86,7 @@ func TestCluster_CancelsARunOfAServerThatEnded(t *testing.T) {
 }
 
 func TestCluster_EndOfAServerIsNoClientThatLeft(t *testing.T) {
+	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
 	s.x.Streams.TieRun(peer(true), local, nil, s.x.typist(local))
 	s.x.Stop()
@@ -92,6 +95,7 @@ func TestCluster_EndOfAServerIsNoClientThatLeft(t *testing.T) {
 }
 
 func TestCluster_JoinElsewhereEndsTheGrace(t *testing.T) {
+	t.Parallel()
 	s := cluster(t, 3*time.Second)
 	started, tie := s.x.owned()
 	s.x.drop(tie, started)
@@ -103,6 +107,7 @@ func TestCluster_JoinElsewhereEndsTheGrace(t *testing.T) {
 
 // The client left a server that was alone, and comes back to another one that has just joined.
 func TestCluster_GraceGoesOnBesideAServerThatJoins(t *testing.T) {
+	t.Parallel()
 	s, second := alone(t, time.Minute)
 	started, tie := s.x.owned()
 	s.x.drop(tie, started)
@@ -122,6 +127,7 @@ func TestCluster_GraceGoesOnBesideAServerThatJoins(t *testing.T) {
 
 // A server notices late that the client has gone to another one.
 func TestCluster_JoinElsewhereComesBeforeTheDrop(t *testing.T) {
+	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
 	started, tie := s.x.owned()
 	s.y.join()
@@ -131,6 +137,7 @@ func TestCluster_JoinElsewhereComesBeforeTheDrop(t *testing.T) {
 }
 
 func TestCluster_RepeatTakesOverTheRunOfAnotherServer(t *testing.T) {
+	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
 	started, tie := s.x.owned()
 	again := started
@@ -144,6 +151,7 @@ func TestCluster_RepeatTakesOverTheRunOfAnotherServer(t *testing.T) {
 }
 
 func TestCluster_RepeatDoesNotOwnADetachedRun(t *testing.T) {
+	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
 	started, tie := s.x.owned()
 	s.y.Streams.Detach(local, started)
@@ -156,6 +164,7 @@ func TestCluster_RepeatDoesNotOwnADetachedRun(t *testing.T) {
 }
 
 func TestCluster_NewMessageReplacesTheRunOfAClientThatLeft(t *testing.T) {
+	t.Parallel()
 	s := cluster(t, time.Hour)
 	started, tie := s.x.owned()
 	s.x.drop(tie, started)
@@ -178,6 +187,7 @@ func TestCluster_NewMessageReplacesTheRunOfAClientThatLeft(t *testing.T) {
 
 // A question that nobody has seen is no reason to wait.
 func TestCluster_CancelsUnseenQuestion(t *testing.T) {
+	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
 	started, tie := s.x.owned()
 	s.x.Keys <- transporttest.Ask
@@ -188,6 +198,7 @@ func TestCluster_CancelsUnseenQuestion(t *testing.T) {
 
 // A client that has seen the question has its time, and answers it at another server.
 func TestCluster_AnsweredRunHasNoOwner(t *testing.T) {
+	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
 	_, tie := s.x.owned()
 	s.x.Keys <- transporttest.Ask

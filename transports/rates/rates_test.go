@@ -36,6 +36,7 @@ func refusal(t *testing.T, err error) (string, time.Duration, string) {
 }
 
 func TestBurstThenRate(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := rates.New(rates.Config{User: rates.Limits{Requests: 10, Burst: 30}})
 		ann, bob := caller(t, "p", "ann"), caller(t, "p", "bob")
@@ -78,6 +79,7 @@ func TestBurstThenRate(t *testing.T) {
 
 // Bytes count as requests, also beyond the limit: then the next requests wait for as long as so many would have taken.
 func TestMeter_ChargesBytesAsRequests(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := rates.New(rates.Config{User: rates.Limits{Requests: 10, Burst: 30}})
 		ann := caller(t, "p", "ann")
@@ -110,6 +112,7 @@ func TestMeter_ChargesBytesAsRequests(t *testing.T) {
 }
 
 func TestProjectBoundsItsUsers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := rates.New(rates.Config{User: rates.Limits{Requests: 5}, Project: rates.Limits{Requests: 12}})
 		passed := 0
@@ -137,6 +140,7 @@ func TestProjectBoundsItsUsers(t *testing.T) {
 
 // TestNobodyIsForgottenBeforeTime has more users than are remembered come between two requests of one who is over its limit.
 func TestNobodyIsForgottenBeforeTime(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := rates.New(rates.Config{User: rates.Limits{Requests: 1, Burst: 60, Streams: 1}})
 		ann, watcher := caller(t, "p", "ann"), caller(t, "p", "watcher")
@@ -180,6 +184,7 @@ func TestNobodyIsForgottenBeforeTime(t *testing.T) {
 func second(_ func(), err error) error { return err }
 
 func TestStreamsAreCounted(t *testing.T) {
+	t.Parallel()
 	m := rates.New(rates.Config{User: rates.Limits{Streams: 2}, Project: rates.Limits{Streams: 3}})
 	ann, bob := caller(t, "p", "ann"), caller(t, "p", "bob")
 	one, err := m.Reserve(ann)
@@ -202,6 +207,7 @@ func TestStreamsAreCounted(t *testing.T) {
 }
 
 func TestSubscriptionsAreCounted(t *testing.T) {
+	t.Parallel()
 	m := rates.New(rates.Config{User: rates.Limits{Streams: 40}, Project: rates.Limits{Streams: 50}})
 	ann, bob := caller(t, "p", "ann"), caller(t, "p", "bob")
 	take := func(who runtime.Caller, n int) (one func()) {
@@ -234,6 +240,7 @@ func TestSubscriptionsAreCounted(t *testing.T) {
 }
 
 func TestNoMeterNoLimit(t *testing.T) {
+	t.Parallel()
 	var none *rates.Meter
 	open := rates.New(rates.Config{})
 	for _, m := range []*rates.Meter{none, open} {
@@ -252,6 +259,7 @@ func TestNoMeterNoLimit(t *testing.T) {
 }
 
 func TestOwnerOf_IsOneUserInAllProjectsOfACredential(t *testing.T) {
+	t.Parallel()
 	in := func(project, home string) quota.Owner {
 		return rates.OwnerOf(caller(t, project, "ann").From(runtime.Origin{Home: home}))
 	}
@@ -263,6 +271,7 @@ func TestOwnerOf_IsOneUserInAllProjectsOfACredential(t *testing.T) {
 
 // Each of several servers applies an equal part of the limit on requests, also of users that it knows already.
 func TestMeter_SharesRequestsWithOtherServers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		servers := 1
 		m := rates.New(rates.Config{User: rates.Limits{Requests: 10, Burst: 30}, Servers: func() int { return servers }})

@@ -20,6 +20,7 @@ type logPage struct {
 }
 
 func TestLogOfARunIsReadPageByPage(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	r := s.start(map[string]any{"agent": "echo", "content": "a b c", "threadId": "my/own", "runId": "a/b"})
 	s.await("a/b", "COMPLETED")
@@ -61,6 +62,7 @@ func TestLogOfARunIsReadPageByPage(t *testing.T) {
 }
 
 func TestLogOfARunRefusesBadQueries(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	r := s.start(map[string]any{"agent": "echo", "content": "a", "runId": "a"})
 	s.await("a", "COMPLETED")
@@ -76,6 +78,7 @@ func TestLogOfARunRefusesBadQueries(t *testing.T) {
 }
 
 func TestLogOfARunIsFoundInItsConversationAlone(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	theirs := s.bobs("secret")
 	mine := s.start(map[string]any{"agent": "echo", "content": "a", "runId": "mine", "threadId": "main"})
@@ -93,6 +96,7 @@ func TestLogOfARunIsFoundInItsConversationAlone(t *testing.T) {
 
 // All events of a run are there in the projection seed, pages and ids as in the other.
 func TestLogOfARunInTheSeedProjection(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	r := s.start(map[string]any{"agent": "echo", "content": "a b c", "threadId": "all", "runId": "all"})
 	s.await("all", "COMPLETED")

@@ -57,6 +57,7 @@ func (tr *transcript) say(method, path, body string, header ...string) answered 
 }
 
 func TestTranscript(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	tr := &transcript{server: s, ids: transporttest.IDMask()}
 

@@ -35,6 +35,7 @@ type day struct {
 }
 
 func TestHistoryOfNobody(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	got := s.do("GET", history, nil)
 	const want = `{"type":"STATE_SNAPSHOT","snapshot":{"scope":"history_day","threadId":null,"day":null,"hasMore":false,"messages":[]}}`
@@ -49,6 +50,7 @@ func TestHistoryOfNobody(t *testing.T) {
 }
 
 func TestHistoryShowsADay(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	file, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller("default", "local", runtime.RoleUser), runtime.Upload{Filename: "a.txt", Length: 1, Body: strings.NewReader("x")})
 	if err != nil {
@@ -108,6 +110,7 @@ func TestHistoryShowsADay(t *testing.T) {
 
 // A day is shown whole, however long it is.
 func TestHistoryShowsAWholeDay(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{198, 199, 200, 201, 399, 400, 950} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			s := serve(t, runtime.Config{})
@@ -135,6 +138,7 @@ func TestHistoryShowsAWholeDay(t *testing.T) {
 
 // HEAD of a long day is an answer as any other: its connection goes on.
 func TestHeadOfALongHistory(t *testing.T) {
+	t.Parallel()
 	s := long(t, 450, 1000)
 	asked := " HTTP/1.1\r\nHost: " + s.Addr + "\r\n\r\n"
 	for range 10 {
@@ -155,6 +159,7 @@ func TestHeadOfALongHistory(t *testing.T) {
 
 // A client of HTTP/1.0 knows no chunks: it is given all of a long day at once.
 func TestALongHistoryOverHTTP10(t *testing.T) {
+	t.Parallel()
 	s := long(t, 450, 1000)
 	c := s.Dial("GET " + history + " HTTP/1.0\r\nHost: " + s.Addr + "\r\n\r\n")
 	defer c.Close()
@@ -172,6 +177,7 @@ func TestALongHistoryOverHTTP10(t *testing.T) {
 
 // A whole answer is bounded, and names its bound.
 func TestAVeryLongHistoryOverHTTP10IsRefused(t *testing.T) {
+	t.Parallel()
 	s := long(t, 230, 30_000)
 	for range 2 {
 		s.await(s.start(map[string]any{"agent": "echo", "threadId": "main", "content": strings.Repeat("x", 6<<20)}).RunID, "COMPLETED")
@@ -200,6 +206,7 @@ func long(t *testing.T, n, size int) *server {
 
 // A history for which there is no room is refused, and not begun.
 func TestAHistoryWithoutRoomIsRefused(t *testing.T) {
+	t.Parallel()
 	s := long(t, 300, 10)
 	defer s.spend()()
 	s.do("GET", history, nil).refused(503, "overloaded", "The server holds as much for its clients as it may; try again soon")
@@ -207,6 +214,7 @@ func TestAHistoryWithoutRoomIsRefused(t *testing.T) {
 
 // A history is cut off if a later page has no room, so that a client does not take the part for the whole.
 func TestAHistoryWithoutRoomIsCutOff(t *testing.T) {
+	t.Parallel()
 	s := long(t, 250, 30_000)
 	c := s.Dial("GET " + history + " HTTP/1.1\r\nHost: " + s.Addr + "\r\n\r\n")
 	defer c.Close()
@@ -243,6 +251,7 @@ func (s *server) spend() (giveBack func()) {
 
 // A client that does not read a page holds no turn.
 func TestAHistoryThatNobodyTakesHasNoTurn(t *testing.T) {
+	t.Parallel()
 	s := long(t, 250, 30_000)
 	all, back := s.TakeTurns()
 	back()
@@ -267,6 +276,7 @@ func TestAHistoryThatNobodyTakesHasNoTurn(t *testing.T) {
 
 // Searches and turns do not wait for each other.
 func TestSearchesTakeNoTurn(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	s.await(s.start(map[string]any{"agent": "echo", "threadId": "main", "content": "needle"}).RunID, "COMPLETED")
 	_, back := s.TakeTurns()

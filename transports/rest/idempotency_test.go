@@ -9,6 +9,7 @@ import (
 )
 
 func TestEqualKeysAtOnceMakeOneRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	body := `{"agent": "scripted", "content": "{\"do\": [{\"say\": \"once\"}]}"}`
 	answers := s.atOnce(50, runs, body, "k-1")
@@ -35,6 +36,7 @@ func TestEqualKeysAtOnceMakeOneRun(t *testing.T) {
 }
 
 func TestEqualKeysAtOnceAppendOneMessage(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	id := s.script(`{"say": "first"}`)
 	s.await(id, "COMPLETED")
@@ -66,6 +68,7 @@ func TestEqualKeysAtOnceAppendOneMessage(t *testing.T) {
 }
 
 func TestEqualKeysAtOnceAnswerOnce(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	id := s.script(`{"ask": {"message": "?"}}`)
 	asked := s.await(id, "WAITING").Interrupts[0].ID
@@ -87,6 +90,7 @@ func TestEqualKeysAtOnceAnswerOnce(t *testing.T) {
 
 // A key belongs to its path: on another run it is another key.
 func TestKeyBelongsToItsPath(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	one, two := s.script(`{"say": "1"}`), s.script(`{"say": "2"}`)
 	body := `{"content": "more"}`
@@ -99,6 +103,7 @@ func TestKeyBelongsToItsPath(t *testing.T) {
 
 // Refusals are not remembered.
 func TestRefusalIsNotRemembered(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	id := s.script(`{"ask": {"message": "?"}}`)
 	thread := s.await(id, "WAITING").ThreadID

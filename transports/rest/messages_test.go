@@ -51,6 +51,7 @@ func (s *server) says(thread, content, more string) {
 }
 
 func TestMessagesOfAThread(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	s.says("a/b", "one", `, "state": {"n": 1}`)
 	s.says("a/b", "two", "")
@@ -83,6 +84,7 @@ func TestMessagesOfAThread(t *testing.T) {
 }
 
 func TestHiddenMessagesStayReadable(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	s.says("main", "one", "")
 	s.says("main", "two", "")
@@ -100,6 +102,7 @@ func TestHiddenMessagesStayReadable(t *testing.T) {
 }
 
 func TestLargeMessagesComeInPages(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	var want []string
 	for _, letter := range []string{"a", "b", "c"} {
@@ -114,6 +117,7 @@ func TestLargeMessagesComeInPages(t *testing.T) {
 }
 
 func TestMessagesThatAreWritten(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	id := s.start(map[string]any{"agent": "scripted", "threadId": "main", "content": `{"do": [{"tokens": 100000, "delayMs": 1}]}`}).RunID
 	var newest shown

@@ -75,6 +75,7 @@ func (quiet) Run(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 }
 
 func TestPagesShowEachStepOnce(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{}, wide(120), quiet{})
 	id := s.start(map[string]any{"workflowId": "wide", "content": "x"}).RunID
 	s.await(id, "COMPLETED")
@@ -96,6 +97,7 @@ func TestPagesShowEachStepOnce(t *testing.T) {
 }
 
 func TestPagesShowEachMessageOnce(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	msgs := make([]map[string]any, 119)
 	for i := range msgs {
@@ -118,6 +120,7 @@ func TestPagesShowEachMessageOnce(t *testing.T) {
 }
 
 func TestPagesShowEachRunOnce(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	ids := make([]string, 120)
 	for i := range ids {
@@ -147,6 +150,7 @@ func TestPagesShowEachRunOnce(t *testing.T) {
 }
 
 func TestListRefuses(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{}, wide(3), quiet{})
 	id := s.start(map[string]any{"workflowId": "wide"}).RunID
 	s.await(id, "COMPLETED")
@@ -169,6 +173,7 @@ func TestListRefuses(t *testing.T) {
 }
 
 func TestListFilters(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{}, wide(1), quiet{})
 	echo := s.start(map[string]any{"agent": "echo", "content": "x", "threadId": "a/b"})
 	failed := s.script(`{"fail": "boom"}`)
@@ -224,6 +229,7 @@ func (asker) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, erro
 }
 
 func TestLists_AreCountedOnRequest(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	s.echo("one")
 	s.echo("two")

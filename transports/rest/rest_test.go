@@ -12,6 +12,7 @@ import (
 const project = "default"
 
 func TestRunGoesToItsEnd(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	started := s.start(map[string]any{"agent": "echo", "content": "hello there", "threadId": "a/b", "contextItemIds": []string{"ctx_1"}})
 	if want := "/api/v1/agent/runs/a%2Fb/events?after_event_id=0"; started.EventsURL == nil || *started.EventsURL != want {
@@ -27,6 +28,7 @@ func TestRunGoesToItsEnd(t *testing.T) {
 }
 
 func TestRunIsFoundByAnEscapedName(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	for _, name := range []string{"a/b", "a%2Fb", "50%", "ä ö", "a?b#c", "."} {
 		s.start(map[string]any{"agent": "echo", "content": "x", "runId": name, "threadId": name})
@@ -42,6 +44,7 @@ func TestRunIsFoundByAnEscapedName(t *testing.T) {
 // Every route refuses a run that is not there, one of another user, and a project that the caller does not hold,
 // each in the same words.
 func TestNobodyLearnsOfOthersRuns(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	s.bobs(`{"do": [{"say": "secret"}]}`)
 	for _, route := range []struct{ method, path, body string }{
@@ -76,12 +79,14 @@ func TestNobodyLearnsOfOthersRuns(t *testing.T) {
 }
 
 func TestUserMayNotNameAnother(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	s.do("GET", runs+"?user=bob", nil).refused(403, "forbidden", "Your role may not do this with the runs of others")
 	s.do("POST", runs+"/r/cancel?user=bob", nil).refused(403, "forbidden", "Your role may not do this with the runs of others")
 }
 
 func TestStartRefuses(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	s.start(map[string]any{"agent": "echo", "content": "x", "threadId": "t", "runId": "taken"})
 	s.await("taken", "COMPLETED")
@@ -123,6 +128,7 @@ func TestStartRefuses(t *testing.T) {
 }
 
 func TestRepeatedRunIDIsAnsweredByItsRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	body := map[string]any{"agent": "echo", "content": "x", "threadId": "t", "runId": "r"}
 	first := s.start(body)
@@ -134,6 +140,7 @@ func TestRepeatedRunIDIsAnsweredByItsRun(t *testing.T) {
 }
 
 func TestUnknownMethodIs405(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	for path, allow := range map[string]string{
 		runs: "GET, HEAD, POST", runs + "/r": "GET, HEAD, DELETE", runs + "/r/cancel": "POST", "/api/v1/agents": "GET, HEAD",
@@ -148,6 +155,7 @@ func TestUnknownMethodIs405(t *testing.T) {
 }
 
 func TestBodyIsPlainJSON(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	s.do("POST", runs, `agent=echo`, "Content-Type", "application/x-www-form-urlencoded").
 		refused(415, "unsupported_media_type", "A request's body must have the Content-Type application/json")
@@ -160,6 +168,7 @@ func TestBodyIsPlainJSON(t *testing.T) {
 }
 
 func TestOffers(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	offers := as[struct {
 		Agents []struct{ Name, Description string }

@@ -11,6 +11,7 @@ import (
 // Through the run's own route or as a new request on its thread, an answer continues the same run, which has
 // one name more then.
 func TestAnswerGivesARunAnotherName(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	first := s.start(map[string]any{
 		"agent": "scripted", "threadId": "t", "runId": "one", "content": `{"do": [{"ask": {"message": "Deploy?"}}, {"say": "deployed"}]}`,
@@ -40,6 +41,7 @@ func TestAnswerGivesARunAnotherName(t *testing.T) {
 }
 
 func TestMultitask(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	old := s.blocker("t")
 	next := map[string]any{"agent": "echo", "threadId": "t", "content": "next", "multitask": "reject"}
@@ -60,6 +62,7 @@ func TestMultitask(t *testing.T) {
 
 // A repeat has no effect, even with multitask interrupt.
 func TestRepeatInterruptsNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	body := `{"agent": "scripted", "threadId": "t", "multitask": "interrupt", "content": "{\"do\": [{\"tool\": \"sleep\", \"args\": {\"ms\": 60000}}]}"}`
 	id := as[run](s.do("POST", runs, body, "Idempotency-Key", "k"), 202).RunID
@@ -73,6 +76,7 @@ func TestRepeatInterruptsNothing(t *testing.T) {
 
 // A refused request has no effect, even with multitask interrupt.
 func TestRefusalInterruptsNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	id := s.blocker("t")
 	a := s.do("POST", runs, `{"threadId": "t", "multitask": "interrupt", "resume": [{"interruptId": "i", "status": "resolved"}]}`)
@@ -84,6 +88,7 @@ func TestRefusalInterruptsNothing(t *testing.T) {
 
 // Whatever text a client sends, NUL and all, it is taken and comes back as it was.
 func TestTextComesBackAsItWas(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	for _, text := range []string{"a\x00b", "\x00", "\u2028 <&> \U0001F600 \x7f", "\ufffd", "line\r\nline"} {
 		raw, err := json.Marshal(text)
@@ -105,6 +110,7 @@ func TestTextComesBackAsItWas(t *testing.T) {
 
 // A worker's text is stored unchanged, too.
 func TestWorkersTextComesBackAsItWas(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	id := s.script(`{"say": "a\u0000b"}`)
 	s.await(id, "COMPLETED")
@@ -113,6 +119,7 @@ func TestWorkersTextComesBackAsItWas(t *testing.T) {
 
 // A call that a client answers is answered by its id, like a question.
 func TestFrontendCallIsAnsweredByResume(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	started := s.start(map[string]any{
 		"agent": "scripted", "content": `{"do": [{"tool": "pick_color"}, {"say": "thanks"}]}`,

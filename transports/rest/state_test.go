@@ -50,6 +50,7 @@ func (s *server) inState(status string) string {
 var everyStatus = []string{"QUEUED", "RUNNING", "WAITING", "COMPLETED", "FAILED", "CANCELLED"}
 
 func TestCancelInEachState(t *testing.T) {
+	t.Parallel()
 	for _, status := range everyStatus {
 		t.Run(status, func(t *testing.T) {
 			s := serve(t, runtime.Config{})
@@ -98,6 +99,7 @@ func (d deaf) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 }
 
 func TestCancelDoesNotWaitForATool(t *testing.T) {
+	t.Parallel()
 	tool := deaf{make(chan struct{}), make(chan struct{})}
 	s := serve(t, runtime.Config{Limits: runtime.Limits{Grace: 50 * time.Millisecond}}, tool)
 	defer close(tool.end)
@@ -110,6 +112,7 @@ func TestCancelDoesNotWaitForATool(t *testing.T) {
 }
 
 func TestAppendInEachState(t *testing.T) {
+	t.Parallel()
 	const more = `{"content": "{\"do\": [{\"say\": \"more\"}]}", "contextItemIds": ["ctx_1", "ctx_2"]}`
 	for _, status := range everyStatus {
 		t.Run(status, func(t *testing.T) {
@@ -163,6 +166,7 @@ func TestAppendInEachState(t *testing.T) {
 }
 
 func TestRunningRunTakesAppendedMessage(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	id := s.script(`{"say": "one two three four five six", "delayMs": 10}, {"tool": "sleep", "args": {"ms": 50}}`)
 	s.await(id, "RUNNING")
@@ -176,6 +180,7 @@ func TestRunningRunTakesAppendedMessage(t *testing.T) {
 
 // A message for a waiting run reaches its worker with the answer, in the order it came.
 func TestWaitingRunTakesMessageWithItsAnswer(t *testing.T) {
+	t.Parallel()
 	ear := &listener{}
 	s := serve(t, runtime.Config{}, ear)
 	id := s.start(map[string]any{"agent": "listener", "content": "ask"}).RunID
@@ -232,6 +237,7 @@ func (l *listener) heard(word string) bool {
 }
 
 func TestAppendRefuses(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	id := s.inState("COMPLETED")
 	path := runs + "/" + id + "/messages"
@@ -261,6 +267,7 @@ func TestAppendRefuses(t *testing.T) {
 }
 
 func TestDeleteInEachState(t *testing.T) {
+	t.Parallel()
 	for _, status := range everyStatus {
 		t.Run(status, func(t *testing.T) {
 			s := serve(t, runtime.Config{})
@@ -286,6 +293,7 @@ func TestDeleteInEachState(t *testing.T) {
 }
 
 func TestResume(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	id := s.script(`{"say": "well"}, {"ask": {"message": "Deploy?", "schema": {"type": "object"}}}, {"say": "bye"}`)
 	r := s.await(id, "WAITING")
@@ -322,6 +330,7 @@ func TestResume(t *testing.T) {
 
 // Two open questions, of two nodes, are answered one by one, and one body answers each at most once.
 func TestResumeAnswersOneByOne(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{}, both(), asker{})
 	id := s.start(map[string]any{"workflowId": "both", "content": "x"}).RunID
 	r := s.await(id, "WAITING")
@@ -346,6 +355,7 @@ func TestResumeAnswersOneByOne(t *testing.T) {
 
 // A question of a cancelled run was cancelled, by the run's route and by the thread's.
 func TestAnswerToACancelledQuestion(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	id := s.script(`{"ask": {"message": "?"}}`)
 	r := s.await(id, "WAITING")

@@ -39,6 +39,7 @@ func threadIDs(list []thread) (ids []string) {
 }
 
 func TestThreadsAreListedByActivity(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	s.bobs(`{"do": []}`)
 	if p := as[page[thread]](s.do("GET", threads, nil), 200); len(p.Items) != 0 || p.Total != 0 || p.NextCursor != nil {
@@ -79,6 +80,7 @@ func TestThreadsAreListedByActivity(t *testing.T) {
 }
 
 func TestThreadIsPatched(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	s.echo("a/b")
 	at := threads + "/" + url.PathEscape("a/b")
@@ -126,6 +128,7 @@ func TestThreadIsPatched(t *testing.T) {
 }
 
 func TestThreadIsDeleted(t *testing.T) {
+	t.Parallel()
 	s := serve(t, runtime.Config{})
 	s.echo("main")
 	s.echo("other")

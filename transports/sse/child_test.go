@@ -21,5 +21,6 @@ func spawn(tb testing.TB, cfg transports.StreamConfig) *child {
 
 // TestChild is the child, when there is a parent.
 func TestChild(t *testing.T) {
+	t.Parallel()
 	transporttest.BeChild(t, func(cfg transports.StreamConfig) *transporttest.Server { return serve(t, cfg).Server })
 }

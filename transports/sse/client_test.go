@@ -24,6 +24,7 @@ func (s *server) typist() {
 }
 
 func TestClientThatLeftIsNoticed(t *testing.T) {
+	t.Parallel()
 	for name, leave := range map[string]func(*net.TCPConn){
 		"close": func(c *net.TCPConn) { _ = c.Close() },
 		"reset": func(c *net.TCPConn) { _ = c.SetLinger(0); _ = c.Close() },
@@ -54,6 +55,7 @@ func TestClientThatLeftIsNoticed(t *testing.T) {
 }
 
 func TestReaderThatStopsIsClosedAndSlowsNobody(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{WriteTimeout: 300 * time.Millisecond, Ping: 300 * time.Millisecond})
 	s.Script("main", strings.TrimSuffix(strings.Repeat(`{"tokens": 1000, "size": 400},`, 20), ","))
 	stuck := s.Dial(watch("1.1", ""))
@@ -69,6 +71,7 @@ func TestReaderThatStopsIsClosedAndSlowsNobody(t *testing.T) {
 }
 
 func TestSilentStreamIsPinged(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond})
 	s.typist()
 	r := s.get("main", "")
@@ -89,6 +92,7 @@ func TestSilentStreamIsPinged(t *testing.T) {
 }
 
 func TestSilentReaderThatStopsIsClosed(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{WriteTimeout: 300 * time.Millisecond, Ping: 15 * time.Millisecond, SendBuffer: 1})
 	s.typist()
 	stuck := s.Dial(watch("1.1", ""))
@@ -98,6 +102,7 @@ func TestSilentReaderThatStopsIsClosed(t *testing.T) {
 }
 
 func TestWhatAClientSendsOnAStreamIsIgnored(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond})
 	s.typist()
 	c := s.Dial(watch("1.1", "") + watch("1.1", "") + "garbage")
@@ -117,6 +122,7 @@ func TestWhatAClientSendsOnAStreamIsIgnored(t *testing.T) {
 }
 
 func TestProxiesThatCloseAndOldClients(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Script("main", words)
 	want := s.get("main", "?follow=true").Until("RUN_FINISHED")
@@ -147,6 +153,7 @@ func TestProxiesThatCloseAndOldClients(t *testing.T) {
 }
 
 func TestConnectionsServeManyRequests(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	const n = 50
 	c := s.Dial(strings.Repeat("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", n))
@@ -165,6 +172,7 @@ func TestConnectionsServeManyRequests(t *testing.T) {
 }
 
 func TestGatheredEventsComeTogether(t *testing.T) {
+	t.Parallel()
 	var events, last time.Duration
 	for range 5 { // a busy machine adds its own
 		s := serve(t, transports.StreamConfig{})

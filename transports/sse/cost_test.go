@@ -13,6 +13,7 @@ import (
 )
 
 func TestIdleStreamCostsLittle(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("opens thousands of connections")
 	}

@@ -18,6 +18,7 @@ import (
 // Viewers who wait at the end of a log are written to together. Those who read slowly, come later, leave or speak
 // HTTP/1.0 get the same events as the others, and none of them twice.
 func TestCrowdOfUnlikeViewers(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]transports.StreamConfig{
 		"paced": {PaceAbove: 1, SendBuffer: 4 << 10}, "unpaced": {PaceAbove: 1 << 20, SendBuffer: 4 << 10},
 	} {

@@ -26,12 +26,14 @@ func (s *server) typing(more string, header ...string) *response {
 }
 
 func TestDroppedStreamCancelsItsRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	s.typing("").Drop()
 	s.Await("a", "CANCELLED")
 }
 
 func TestBackgroundRunOutlivesItsStream(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	s.typing(`, "forwardedProps": {"background": true}`).Drop()
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
@@ -41,6 +43,7 @@ func TestBackgroundRunOutlivesItsStream(t *testing.T) {
 }
 
 func TestRunThatEndsInTheGraceIsNotCancelled(t *testing.T) {
+	t.Parallel()
 	s := serve(t, long)
 	s.typing("").Drop()
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
@@ -49,6 +52,7 @@ func TestRunThatEndsInTheGraceIsNotCancelled(t *testing.T) {
 }
 
 func TestRepeatTakesTheRunOver(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: time.Second})
 	s.typing("", "Idempotency-Key", "k").Drop()
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
@@ -61,6 +65,7 @@ func TestRepeatTakesTheRunOver(t *testing.T) {
 }
 
 func TestRepeatBeforeTheDropOwnsTheRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	first := s.typing("", "Idempotency-Key", "k")
 	second := s.typing("", "Idempotency-Key", "k")
@@ -74,6 +79,7 @@ func TestRepeatBeforeTheDropOwnsTheRun(t *testing.T) {
 }
 
 func TestJSONRepeatDetachesTheRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	body := `{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`
 	r := s.Do("POST", "/api/v1/agent/runs", body, "Accept", stream, "Idempotency-Key", "k")
@@ -88,6 +94,7 @@ func TestJSONRepeatDetachesTheRun(t *testing.T) {
 }
 
 func TestAnotherRunCancelsADroppedOneAtOnce(t *testing.T) {
+	t.Parallel()
 	for name, accept := range map[string]string{"stream": stream, "json": "application/json"} {
 		t.Run(name, func(t *testing.T) {
 			cfg := long
@@ -106,6 +113,7 @@ func TestAnotherRunCancelsADroppedOneAtOnce(t *testing.T) {
 }
 
 func TestAnotherRunWaitsForOneThatIsWatched(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	r := s.typing("")
 	s.Start(`{"agent": "echo", "threadId": "main", "content": "hi", "runId": "b"}`)
@@ -117,6 +125,7 @@ func TestAnotherRunWaitsForOneThatIsWatched(t *testing.T) {
 }
 
 func TestViewerDoesNotOwnARun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	s.Start(`{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
 	r := s.get("main", "")

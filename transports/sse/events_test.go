@@ -22,6 +22,7 @@ func frames(stream string) (all []string) {
 const words = `{"say": "one two three"}, {"tool": "calculator", "args": {"expression": "6*7"}}, {"state": {"n": 1}}, {"say": "four five"}`
 
 func TestResumeIsByteForByte(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", words).RunID, "COMPLETED")
 	const head = "retry: 1000\n"
@@ -38,6 +39,7 @@ func TestResumeIsByteForByte(t *testing.T) {
 }
 
 func TestCursorHeaderWins(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", words).RunID, "COMPLETED")
 	r := s.get("main", "?after_event_id=1", "Last-Event-ID", "3")
@@ -48,6 +50,7 @@ func TestCursorHeaderWins(t *testing.T) {
 
 // Polyfills of EventSource reconnect with the same URL, and send Last-Event-ID in its query.
 func TestCursorOfAPolyfillWins(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", words).RunID, "COMPLETED")
 	for _, query := range []string{"?lastEventId=3", "?after_event_id=1&lastEventId=3", "?after_event_id=latest&lastEventId=3"} {
@@ -68,6 +71,7 @@ func TestCursorOfAPolyfillWins(t *testing.T) {
 }
 
 func TestNothingMoreIs204(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	run := s.Script("main", words)
 	s.Await(run.RunID, "COMPLETED")
@@ -84,6 +88,7 @@ func TestNothingMoreIs204(t *testing.T) {
 }
 
 func TestWaitingRunEndsTheStream(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Script("main", `{"ask": {"message": "Deploy?", "schema": {"type": "object"}}}`)
 	all := frames(s.get("main", "").All())
@@ -96,6 +101,7 @@ func TestWaitingRunEndsTheStream(t *testing.T) {
 }
 
 func TestFollowGoesOnOverRuns(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", `{"say": "one"}`).RunID, "COMPLETED")
 	r := s.get("main", "?follow=true&after_event_id=latest")
@@ -111,6 +117,7 @@ func TestFollowGoesOnOverRuns(t *testing.T) {
 }
 
 func TestNamesArePercentDecodedOnce(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	const name = "a/b c%2Fd ü?"
 	run := s.Script(name, `{"say": "hi"}`)
@@ -123,6 +130,7 @@ func TestNamesArePercentDecodedOnce(t *testing.T) {
 }
 
 func TestBadCursorsAndUnknownThreads(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", `{"say": "one"}`).RunID, "COMPLETED")
 	for _, cursor := range []string{"-1", "abc", "1.5", "+1", "1e3", "99999999999999999999", "9000000000000000000", "1000"} {
@@ -139,6 +147,7 @@ func TestBadCursorsAndUnknownThreads(t *testing.T) {
 }
 
 func TestHeadIsAnsweredWithoutAStream(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Script("main", `{"say": "one"}`)
 	r := s.Do("HEAD", "/api/v1/agent/runs/main/events", "")

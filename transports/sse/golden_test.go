@@ -16,6 +16,7 @@ type transcript struct {
 }
 
 func TestTranscripts(t *testing.T) {
+	t.Parallel()
 	const script = `{"agent": "scripted", "threadId": "main", "runId": "first", "content": "{\"do\": [` +
 		`{\"reason\": \"let me see\"}, {\"say\": \"hello world\"}, {\"progress\": 0.5, \"message\": \"half\"}, ` +
 		`{\"tool\": \"calculator\", \"args\": {\"expression\": \"6*7\"}}, {\"state\": {\"n\": 1}}, {\"say\": \"bye\"}]}"}`

@@ -14,6 +14,7 @@ import (
 const stream = "text/event-stream"
 
 func TestPostAnswersWithItsRunAlone(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", `{"say": "before"}`).RunID, "COMPLETED")
 	r := s.Do("POST", "/api/v1/agent/runs", transporttest.Scripted("main", `{"say": "mine"}`), "Accept", stream)
@@ -28,6 +29,7 @@ func TestPostAnswersWithItsRunAlone(t *testing.T) {
 
 // The head goes out with the events that are there already, so that the client is woken once for both.
 func TestHeadAndFirstEventsAreOneWrite(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	body := `{"agent": "typist", "content": "x"}`
 	conn := s.Dial(fmt.Sprintf("POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
@@ -41,6 +43,7 @@ func TestHeadAndFirstEventsAreOneWrite(t *testing.T) {
 }
 
 func TestAcceptDecidesTheForm(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for accept, want := range map[string]int{
 		"":                                    http.StatusAccepted,
@@ -60,6 +63,7 @@ func TestAcceptDecidesTheForm(t *testing.T) {
 }
 
 func TestDialectIsTheClients(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for _, c := range []struct{ version, want string }{
 		{`"protocolVersion": "1.0", `, `"outcome":{"type":"cancelled"}`},
@@ -78,6 +82,7 @@ func TestDialectIsTheClients(t *testing.T) {
 }
 
 func TestQueuedRunWaitsItsTurn(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	r := s.Do("POST", "/api/v1/agent/runs", transporttest.Scripted("main", `{"say": "second"}`), "Accept", stream)
@@ -88,6 +93,7 @@ func TestQueuedRunWaitsItsTurn(t *testing.T) {
 }
 
 func TestRunCancelledBeforeItStartedStillEnds(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	r := s.Do("POST", "/api/v1/agent/runs", `{"agent": "echo", "threadId": "main", "runId": "second", "content": "x"}`, "Accept", stream)
@@ -100,6 +106,7 @@ func TestRunCancelledBeforeItStartedStillEnds(t *testing.T) {
 }
 
 func TestRepeatGetsTheRunFromItsFirstEvent(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	body := transporttest.Scripted("main", words)
 	want := s.Do("POST", "/api/v1/agent/runs", body, "Accept", stream, "Idempotency-Key", "k").All()
@@ -116,6 +123,7 @@ func TestRepeatGetsTheRunFromItsFirstEvent(t *testing.T) {
 }
 
 func TestFiftyEqualStreamsAreOneRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	body := transporttest.Scripted("main", words)
 	got := make([]string, 50)
@@ -137,6 +145,7 @@ func TestFiftyEqualStreamsAreOneRun(t *testing.T) {
 }
 
 func TestRefusedBeforeAnythingStarts(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for body, want := range map[string]struct {
 		status int

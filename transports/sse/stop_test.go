@@ -10,6 +10,7 @@ import (
 )
 
 func TestStoppingServerEndsStreamsAndNoRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	post := s.typing("")
 	post.Until("STEP_STARTED")
@@ -43,6 +44,7 @@ func TestStoppingServerEndsStreamsAndNoRun(t *testing.T) {
 }
 
 func TestRunsDrainWhileTheyAreWatched(t *testing.T) {
+	t.Parallel()
 	s := serveDraining(t, transports.StreamConfig{}, patience)
 	s.Script("main", `{"tokens": 100, "delayMs": 10}`)
 	r := s.get("main", "")

@@ -37,6 +37,7 @@ func (s *server) answer() []agui.ResumeEntry {
 }
 
 func TestRunThatComesToWaitUnseenIsCancelled(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: 2 * time.Second})
 	s.leave(s.typing(""))
 	s.Keys <- ask
@@ -45,6 +46,7 @@ func TestRunThatComesToWaitUnseenIsCancelled(t *testing.T) {
 }
 
 func TestQuestionToAClientThatHasJustLeftIsUnseen(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{Ping: time.Hour, Grace: time.Second}) // nobody looks but who asks
 	body := `{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`
 	c := s.Dial(fmt.Sprintf("POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nAccept: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", stream, len(body), body))
@@ -63,6 +65,7 @@ func TestQuestionToAClientThatHasJustLeftIsUnseen(t *testing.T) {
 }
 
 func TestNextMessageGoesBeforeAnUnseenQuestion(t *testing.T) {
+	t.Parallel()
 	s := serve(t, long)
 	s.leave(s.typing(""))
 	s.Keys <- ask
@@ -73,6 +76,7 @@ func TestNextMessageGoesBeforeAnUnseenQuestion(t *testing.T) {
 }
 
 func TestQuestionThatWasSeenWaits(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	r := s.typing("")
 	s.Keys <- ask
@@ -85,6 +89,7 @@ func TestQuestionThatWasSeenWaits(t *testing.T) {
 }
 
 func TestRunAnsweredInTheGraceGoesOn(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]func(s *server){
 		"by its id": func(s *server) {
 			if _, err := s.Runtime.Resume(s.Context(), s.Caller, "a", s.answer()); err != nil {
@@ -111,6 +116,7 @@ func TestRunAnsweredInTheGraceGoesOn(t *testing.T) {
 }
 
 func TestRunThatWaitsAgainInTheGraceWaits(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: 2 * time.Second})
 	s.leave(s.typing(""))
 	s.Keys <- ask

@@ -10,6 +10,7 @@ import (
 
 // TestConnectionIdleBehindAStreamEndsAtOnce stops a listener of which a client keeps a connection whose stream has ended.
 func TestConnectionIdleBehindAStreamEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Time, 1)
 		ln := NewListener(nil, ListenerConfig{Idle: time.Minute, Serve: func(c net.Conn) {
@@ -32,6 +33,7 @@ func TestConnectionIdleBehindAStreamEndsAtOnce(t *testing.T) {
 
 // TestNewConnectionHasTimeForItsRequest stops a listener when a client has connected and its request is on the way.
 func TestNewConnectionHasTimeForItsRequest(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ln := NewListener(nil, ListenerConfig{Idle: time.Minute})
 		client, server := net.Pipe()
@@ -53,6 +55,7 @@ func TestNewConnectionHasTimeForItsRequest(t *testing.T) {
 // TestWriter_SendsNoPingInsideAnEvent has a client take a part of an event and then nothing for as long as a write may take: the rest
 // of the event is still to come when the next ping is due.
 func TestWriter_SendsNoPingInsideAnEvent(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		set := NewSet(Config{Ping: time.Second, WriteTimeout: 3 * time.Second})
 		client, server := net.Pipe()

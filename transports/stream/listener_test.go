@@ -18,6 +18,7 @@ func (c fromAddress) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP
 
 // A client with few connections keeps them, silent ones too, while others open more than the server has room for.
 func TestListener_ClosesThoseOfTheLargestAddress(t *testing.T) {
+	t.Parallel()
 	ln := NewListener(nil, ListenerConfig{Conns: 20, PerPeer: 20, Idle: time.Minute, Log: slog.New(slog.DiscardHandler)})
 	connect := func(ip string) *Conn {
 		client, server := net.Pipe()

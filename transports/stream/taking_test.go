@@ -14,6 +14,7 @@ import (
 
 // TestAnswersAreTakenAtALeastRate has clients take answers, that are written in pieces of any size, so fast.
 func TestAnswersAreTakenAtALeastRate(t *testing.T) {
+	t.Parallel()
 	const whole = 5 * time.Minute
 	for name, c := range map[string]struct {
 		size, piece int           // of the answer, and of one write

@@ -15,6 +15,7 @@ type secret string
 func (s secret) Secret(context.Context, string) (string, error) { return string(s), nil }
 
 func TestAuthenticate(t *testing.T) {
+	t.Parallel()
 	var tickets auth.Authenticator = New(secret("s"), nil)
 	for name, c := range map[string]struct {
 		method, path, header string
@@ -47,6 +48,7 @@ func TestAuthenticate(t *testing.T) {
 }
 
 func TestCanonical(t *testing.T) {
+	t.Parallel()
 	for path, want := range map[string]string{"/a/%2F": "/a/%2F", "/%61": "/a", "/ä": "/%C3%A4", "/a/../b": "", "/%2e": "", "/%zz": "", "a": ""} {
 		if got, ok := canonical(path); ok != (want != "") || ok && got != want {
 			t.Errorf("%s: %s, %v", path, got, ok)

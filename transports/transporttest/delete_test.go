@@ -115,6 +115,7 @@ func never(string) bool { return false }
 
 // Whoever watches a thread that is deleted comes to an end, and a run's own stream to the run's.
 func TestWatchersOfADeletedThreadComeToAnEnd(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + sqlitetest.New(t) },
 		"PostgreSQL": func(t *testing.T) string { return postgrestest.New(t) },

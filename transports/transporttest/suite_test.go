@@ -10,6 +10,7 @@ import (
 )
 
 func TestTransportsShowOneLog(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + sqlitetest.New(t) },
 		"PostgreSQL": func(t *testing.T) string { return postgrestest.New(t) },

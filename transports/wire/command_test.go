@@ -11,6 +11,7 @@ import (
 )
 
 func TestCommandCursor(t *testing.T) {
+	t.Parallel()
 	for cursor, want := range map[string]int64{`0`: 0, `57`: 57, `9223372036854775807`: 1<<63 - 1, `"latest"`: runtime.Latest, `null`: 0} {
 		cmd, err := wire.DecodeCommand([]byte(`{"op": "subscribe", "threadId": "t", "afterEventId": ` + cursor + `}`))
 		if err != nil || cmd.After != want {
@@ -24,6 +25,7 @@ func TestCommandCursor(t *testing.T) {
 }
 
 func TestRefusedCommandKeepsItsRef(t *testing.T) {
+	t.Parallel()
 	for _, body := range []string{
 		`{"ref": "r"}`, `{"ref": "r", "op": 1}`, `{"ref": "r", "op": "subscribe"}`, `{"ref": "r", "op": "cancel", "runId": 7}`,
 	} {
@@ -34,6 +36,7 @@ func TestRefusedCommandKeepsItsRef(t *testing.T) {
 }
 
 func TestRequestIsAddressedByItsPath(t *testing.T) {
+	t.Parallel()
 	reg := new(host.Registry)
 	req := wire.RunRequest{}
 	if err := req.Address(reg, "a"); err != nil || req.Agent != "a" || req.WorkflowID != "" {
@@ -96,6 +99,7 @@ func mistake(t *testing.T, err error) {
 
 // Whose a run is counts where one is named, and is somebody else's member elsewhere.
 func TestWhoseIsReadOfCommandsAboutARun(t *testing.T) {
+	t.Parallel()
 	if _, err := wire.DecodeCommand([]byte(`{"op": "run", "agent": "echo", "content": "x", "user": {"id": 7}}`)); err != nil {
 		t.Error(err)
 	}

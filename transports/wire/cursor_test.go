@@ -41,6 +41,7 @@ func named(tb testing.TB, name string) wire.List {
 }
 
 func TestCursorLeadsOnInItsOwnListOnly(t *testing.T) {
+	t.Parallel()
 	list := named(t, "steps 7")
 	for _, position := range []int64{1, 50, 127, 128, 1 << 40, 1<<63 - 1} {
 		cursor := list.Cursor(position)
@@ -56,6 +57,7 @@ func TestCursorLeadsOnInItsOwnListOnly(t *testing.T) {
 }
 
 func TestThreadsCursorHoldsTimeAndKey(t *testing.T) {
+	t.Parallel()
 	own := func(user string) wire.List {
 		list, err := wire.NewList(t.Context(), secret("s"), "threads", runtime.MustCaller("p", user, runtime.RoleUser), nil)
 		if err != nil {
@@ -86,6 +88,7 @@ func TestThreadsCursorHoldsTimeAndKey(t *testing.T) {
 }
 
 func TestTamperedCursorIsRefused(t *testing.T) {
+	t.Parallel()
 	list := named(t, "steps 7")
 	cursor := list.Cursor(300)
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
@@ -116,6 +119,7 @@ func FuzzCursor(f *testing.F) {
 
 // A position is nowhere in its cursor, and of two cursors nobody learns how far apart they lead.
 func TestCursorTellsNothing(t *testing.T) {
+	t.Parallel()
 	list := named(t, "runs")
 	raw := func(cursor string) []byte {
 		raw, err := base64.RawURLEncoding.DecodeString(cursor)
@@ -154,6 +158,7 @@ func TestCursorTellsNothing(t *testing.T) {
 
 // Without the secret nobody makes a cursor, not even as the servers did that had none.
 func TestForgedCursorIsRefused(t *testing.T) {
+	t.Parallel()
 	const name = "runs"
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64([]byte("baton cursor\x00"), 7), name...))
 	old := base64.RawURLEncoding.EncodeToString(append(append([]byte{1}, sum[:8]...), 7))
@@ -175,6 +180,7 @@ func TestForgedCursorIsRefused(t *testing.T) {
 }
 
 func TestCursorBehindAName(t *testing.T) {
+	t.Parallel()
 	list := named(t, "users")
 	for _, name := range []string{"a", "ann", "日本", strings.Repeat("𝄞", 200)} {
 		if got, err := list.Name(list.CursorBehind(name)); got != name || err != nil {
@@ -187,6 +193,7 @@ func TestCursorBehindAName(t *testing.T) {
 }
 
 func TestListNeedsTheSecret(t *testing.T) {
+	t.Parallel()
 	if _, err := wire.NewList(t.Context(), secret(""), "runs", runtime.MustCaller("p", "ann", runtime.RoleUser), nil); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}

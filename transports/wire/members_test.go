@@ -44,6 +44,7 @@ func FuzzMembers(f *testing.F) {
 
 // TestElementsAreCounted sends small bodies that become large when they are decoded.
 func TestElementsAreCounted(t *testing.T) {
+	t.Parallel()
 	list := func(n int, element string) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
 	for name, test := range map[string]struct {
 		body string
@@ -79,6 +80,7 @@ func TestElementsAreCounted(t *testing.T) {
 
 // A decoded request is as large as its body, or as that many messages.
 func TestDecoded(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", 10<<10)
 	for body, objects := range map[string]int{
 		`{"messages":[{"id":"1","content":"x"},` + "\n" + `{"id":"2","toolCalls":[{"id":"3"} , {"id":"4"}]}]}`: 4,

@@ -14,6 +14,7 @@ import (
 )
 
 func TestDecodeRunTakesTheShortForm(t *testing.T) {
+	t.Parallel()
 	body := []byte(`{"agent": "echo", "content": "hello", "nobody": {"knows": "this"}}`)
 	got, err := wire.DecodeRun(body)
 	if err != nil {
@@ -28,6 +29,7 @@ func TestDecodeRunTakesTheShortForm(t *testing.T) {
 }
 
 func TestDecodeRunReadsEveryMember(t *testing.T) {
+	t.Parallel()
 	body := []byte(`{
 		"workflowId": "demo", "threadId": "t/1", "runId": "r", "parentRunId": "p", "projectId": "proj",
 		"messages": [{"id": "m", "role": "user", "content": "hi"}],
@@ -65,6 +67,7 @@ func TestDecodeRunReadsEveryMember(t *testing.T) {
 
 // What the two generations of AG-UI clients send, as they send it.
 func TestDecodeRunTakesRunAgentInputOfBothDialects(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, body string
 		dialect    agui.Projection
@@ -109,6 +112,7 @@ func TestDecodeRunTakesRunAgentInputOfBothDialects(t *testing.T) {
 }
 
 func TestDecodeRunRefuses(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ name, body, code, says string }{
 		{"nothing", ``, "invalid_json", "empty"},
 		{"blanks", " \r\n\t", "invalid_json", "empty"},
@@ -202,6 +206,7 @@ func placed(t *testing.T, err error) {
 }
 
 func TestDecodeAppend(t *testing.T) {
+	t.Parallel()
 	got, err := wire.DecodeAppend([]byte(`{"content": "more", "contextItemIds": ["ctx_1"], "role": 5}`))
 	if err != nil {
 		t.Fatal(err)
@@ -216,6 +221,7 @@ func TestDecodeAppend(t *testing.T) {
 }
 
 func TestDecodeResume(t *testing.T) {
+	t.Parallel()
 	got, err := wire.DecodeResume([]byte(`{"messages": 1, "resume": [{"interruptId": "i", "status": "cancelled"}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -236,6 +242,7 @@ func TestDecodeResume(t *testing.T) {
 }
 
 func TestBackgroundIsTrueAlone(t *testing.T) {
+	t.Parallel()
 	for props, want := range map[string]bool{
 		`{"background": true}`: true, `{"background": false}`: false, `{"background": "true"}`: false,
 		`{"background": 1}`: false, `[true]`: false, `"background"`: false, `null`: false,

@@ -16,6 +16,7 @@ import (
 )
 
 func TestLimit(t *testing.T) {
+	t.Parallel()
 	for limit, want := range map[string]int{"": 50, "1": 1, "500": 500, "050": 50} {
 		if got, err := wire.Limit(limit); got != want || err != nil {
 			t.Errorf("%q: got %d, %v, want %d", limit, got, err, want)
@@ -28,6 +29,7 @@ func TestLimit(t *testing.T) {
 }
 
 func TestIdempotencyScope(t *testing.T) {
+	t.Parallel()
 	ann := runtime.MustCaller("p", "ann", runtime.RoleUser)
 	remember := func(c runtime.Caller, method, path, key, body string) runtime.Idempotency {
 		t.Helper()
@@ -62,6 +64,7 @@ func TestIdempotencyScope(t *testing.T) {
 }
 
 func TestIdempotencyKeyIsVisible(t *testing.T) {
+	t.Parallel()
 	for _, keys := range [][]string{{""}, {"a b"}, {"ä"}, {"a\t"}, {"\x7f"}, {strings.Repeat("k", 256)}, {"a", "b"}} {
 		var raw [][]byte
 		for _, k := range keys {
@@ -76,6 +79,7 @@ func TestIdempotencyKeyIsVisible(t *testing.T) {
 }
 
 func TestEventsURL(t *testing.T) {
+	t.Parallel()
 	for thread, want := range map[string]string{
 		"main":     "/api/v1/agent/runs/main/events?after_event_id=7",
 		"a/b c%?#": "/api/v1/agent/runs/a%2Fb%20c%25%3F%23/events?after_event_id=7",
@@ -93,6 +97,7 @@ func TestEventsURL(t *testing.T) {
 }
 
 func TestUnescapeDecodesOnce(t *testing.T) {
+	t.Parallel()
 	for param, want := range map[string]string{"a%2Fb": "a/b", "a%252Fb": "a%2Fb", "a+b": "a+b", "plain": "plain", "%zz": "", "%": ""} {
 		if got := wire.Unescape(param); got != want {
 			t.Errorf("%q: got %q, want %q", param, got, want)
@@ -113,6 +118,7 @@ func encoded(t *testing.T, v any, want string) {
 }
 
 func TestAnswersHaveAllMembers(t *testing.T) {
+	t.Parallel()
 	at := time.Date(2024, 1, 15, 11, 0, 5, 1_999_999, time.FixedZone("CET", 3600))
 	later := at.Add(1250 * time.Millisecond)
 	var run runtime.Run
@@ -197,6 +203,7 @@ func TestAnswersHaveAllMembers(t *testing.T) {
 
 // No cell of a CSV file is a formula.
 func TestCSV_HasNoFormulas(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"=HYPERLINK(0)": "'=HYPERLINK(0)", "+1": "'+1", "-1": "'-1", "@A1": "'@A1", "\tx": "'\tx", "\rx": "\"'\rx\"", "a=1": "a=1", "": "",
 	} {

@@ -22,6 +22,7 @@ func upgrading(path string) string {
 }
 
 func TestIdleSocketCostsLittle(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("opens thousands of connections")
 	}

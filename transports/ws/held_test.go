@@ -16,6 +16,7 @@ import (
 
 // A message that has begun is kept, so it must not be long in coming. A client that says nothing may be silent for ever.
 func TestMessageMustGetOn(t *testing.T) {
+	t.Parallel()
 	const slack = 300 * time.Millisecond
 	s := serveWith(t, transports.StreamConfig{}, slack, 0)
 	for _, path := range []string{"/api/v1/ws", "/api/v1/agui/echo/ws"} {
@@ -37,6 +38,7 @@ func TestMessageMustGetOn(t *testing.T) {
 }
 
 func TestMessagesShareABudget(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{InFlight: 1 << 20})
 	half := strings.Repeat(" ", 600<<10)
 	for _, path := range []string{"/api/v1/ws", "/api/v1/agui/echo/ws"} {
@@ -57,6 +59,7 @@ func TestMessagesShareABudget(t *testing.T) {
 
 // A client must send a message at a minimum rate on average, or the socket is closed.
 func TestLargeEventIsTakenInTime(t *testing.T) {
+	t.Parallel()
 	const size = 1 << 20
 	s := serveWith(t, transports.StreamConfig{WriteTimeout: 2 * time.Second, SendBuffer: 4 << 10}, time.Second, 4<<20)
 	s.Script("main", fmt.Sprintf(`{"tokens": 1, "size": %d}`, size))

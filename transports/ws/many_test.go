@@ -76,6 +76,7 @@ func (c *socket) done(command string) string {
 }
 
 func TestManyThreadsOnOneSocket(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	c := s.many()
 	const threads = 5
@@ -112,6 +113,7 @@ func TestManyThreadsOnOneSocket(t *testing.T) {
 }
 
 func TestSubscriptionGoesOnFromAnyEvent(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", words).RunID, "COMPLETED")
 	log := s.events("main")
@@ -135,6 +137,7 @@ func TestSubscriptionGoesOnFromAnyEvent(t *testing.T) {
 }
 
 func TestThreadIsCalledWhatTheClientCallsIt(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	run := s.Script(`a "quoted" name`, `{"say": "x"}`)
 	for _, name := range []string{`a \"quoted\" name`, run.ConversationID} {
@@ -147,6 +150,7 @@ func TestThreadIsCalledWhatTheClientCallsIt(t *testing.T) {
 }
 
 func TestCommandsAnswerLikeREST(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	c := s.many()
 	var run started
@@ -178,6 +182,7 @@ func TestCommandsAnswerLikeREST(t *testing.T) {
 
 // Each command is executed, or refused for its content.
 func TestEachOpIsDone(t *testing.T) {
+	t.Parallel()
 	c := serve(t, transports.StreamConfig{}).many()
 	for _, op := range wire.Ops() {
 		r := c.do(`{"op": "` + op + `", "ref": 1, "threadId": "absent", "runId": "absent", "agent": "absent", "content": "x", "resume": [{"interruptId": "x", "status": "resolved"}]}`)
@@ -188,6 +193,7 @@ func TestEachOpIsDone(t *testing.T) {
 }
 
 func TestRefComesBackAsItWas(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	c := s.many()
 	for _, ref := range []string{`1`, `-1.5e3`, `"x"`, `"é\n"`, `""`} {
@@ -203,6 +209,7 @@ func TestRefComesBackAsItWas(t *testing.T) {
 }
 
 func TestRefusedCommandLeavesTheSocketOpen(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	ann := runtime.MustCaller("default", "ann", runtime.RoleUser)
 	hers, err := s.Runtime.StartRun(t.Context(), ann, runtime.StartRequest{
@@ -261,6 +268,7 @@ func TestRefusedCommandLeavesTheSocketOpen(t *testing.T) {
 }
 
 func TestNothingFollowsUnsubscribe(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Script("main", `{"tokens": 2000, "delayMs": 1}`)
 	c := s.many()
@@ -279,6 +287,7 @@ func TestNothingFollowsUnsubscribe(t *testing.T) {
 }
 
 func TestSubscriptionsAreBounded(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	const limit = 256
 	runs := make([]started, limit/2+1)
@@ -302,6 +311,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 
 // TestSubscriptionsOfAllSocketsAreBounded: all sockets of a user share one limit.
 func TestSubscriptionsOfAllSocketsAreBounded(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{Rates: rates.New(rates.Config{User: rates.Limits{Streams: 20}})})
 	const limit = 256
 	runs := make([]started, limit/2)
@@ -379,6 +389,7 @@ func TestASubscriptionWithoutItsTurnHoldsNoRecords(t *testing.T) {
 }
 
 func TestRunsOfASocketOutliveIt(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	c := s.many()
 	c.done(`{"op": "run", "agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
@@ -391,6 +402,7 @@ func TestRunsOfASocketOutliveIt(t *testing.T) {
 }
 
 func TestRepeatedRunIsTheSame(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	c := s.many()
 	first := c.done(`{"op": "run", "ref": 1, "agent": "echo", "threadId": "main", "content": "x", "runId": "a"}`)
@@ -406,6 +418,7 @@ func TestRepeatedRunIsTheSame(t *testing.T) {
 }
 
 func TestCommandsAreDoneInOrder(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	c := s.many()
 	for i := range 20 { // sent without waiting for any answer
@@ -422,6 +435,7 @@ func TestCommandsAreDoneInOrder(t *testing.T) {
 }
 
 func TestSubscriptionShowsRunsToCome(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", `{"say": "x"}`).RunID, "COMPLETED")
 	c := s.many()
@@ -433,6 +447,7 @@ func TestSubscriptionShowsRunsToCome(t *testing.T) {
 }
 
 func TestOversizedCommandClosesTheSocket(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	c := s.many()
 	_ = c.WriteMessage(websocket.TextMessage, []byte(`{"op": "run", "content": "`+strings.Repeat("x", 33<<20)+`"}`)) // cut off half-way
@@ -440,6 +455,7 @@ func TestOversizedCommandClosesTheSocket(t *testing.T) {
 }
 
 func TestProjectOfAnother(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.open("/api/v1/ws?projectId=other").all(4404)
 	c := s.open("/api/v1/ws?projectId=default")

@@ -19,6 +19,7 @@ import (
 const words = `{"say": "one two three"}, {"tool": "calculator", "args": {"expression": "6*7"}}, {"state": {"n": 1}}, {"say": "four five"}`
 
 func TestSubprotocolShowsBareEvents(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Start(`{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
 	s.request("POST", "/api/projects/default/agent-runs/a/cancel")
@@ -41,6 +42,7 @@ func TestSubprotocolShowsBareEvents(t *testing.T) {
 }
 
 func TestFollowGoesOnOverRuns(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", `{"say": "one"}`).RunID, "COMPLETED")
 	c := s.watch("main", "?follow=true&after_event_id=latest")
@@ -53,6 +55,7 @@ func TestFollowGoesOnOverRuns(t *testing.T) {
 }
 
 func TestWhatIsWrongClosesTheSocket(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", `{"say": "one"}`).RunID, "COMPLETED")
 	for path, want := range map[string]int{
@@ -73,6 +76,7 @@ func TestWhatIsWrongClosesTheSocket(t *testing.T) {
 }
 
 func TestFramesOfAnySize(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	var ops []string
 	for _, n := range []int{1, 100, 126, 40_000, 65_000, 66_000, 300_000} {
@@ -85,6 +89,7 @@ func TestFramesOfAnySize(t *testing.T) {
 }
 
 func TestCrowdGetsEveryEventInOrder(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{PaceAbove: 1})
 	s.Script("main", `{"tokens": 500, "delayMs": 1}`)
 	streams := make(chan []string)
@@ -107,6 +112,7 @@ func TestCrowdGetsEveryEventInOrder(t *testing.T) {
 
 // A removed range is shown as three frames, of which only the last has an id: a viewer that disconnects within gets all of them again.
 func TestReset_IsWholeForAViewerCutWithin(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for thread, deleted := range map[string][]int{"first": {0}, "middle": {1}, "last": {2}, "all": {0, 1, 2}} {
 		var runs []string
@@ -189,6 +195,7 @@ func untimed(all []numbered) (list []string) {
 var aTime = regexp.MustCompile(`,"timestamp":\d+`)
 
 func TestClientWithNothingToSayMaySayLittle(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	c := s.watch("main", "")
@@ -205,6 +212,7 @@ func TestClientWithNothingToSayMaySayLittle(t *testing.T) {
 }
 
 func TestClientThatClosesIsAnswered(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	for _, payload := range [][]byte{nil, websocket.FormatCloseMessage(1000, "bye"), websocket.FormatCloseMessage(1001, "")} {

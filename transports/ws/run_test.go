@@ -39,6 +39,7 @@ func (s *server) typing(more string) *socket {
 }
 
 func TestInputIsAnsweredWithItsRunAlone(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", `{"say": "before"}`).RunID, "COMPLETED")
 	got := s.ask("scripted", transporttest.Scripted("main", words)).all(1000)
@@ -55,6 +56,7 @@ func TestInputIsAnsweredWithItsRunAlone(t *testing.T) {
 }
 
 func TestWorkflowsHaveASocketToo(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	if got := strings.Join(s.ask("demo", `{"content": "x"}`).all(1000), "\n"); !strings.Contains(got, `"stepName":"plan"`) {
 		t.Errorf("got %s", got)
@@ -62,6 +64,7 @@ func TestWorkflowsHaveASocketToo(t *testing.T) {
 }
 
 func TestEditsRewindTheThread(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for more, want := range map[string]string{
 		"": "u1 u1 new new", `, "forwardedProps": {"edits": "keep"}`: "u1 u1 u2 u2 new new",
@@ -93,6 +96,7 @@ func TestEditsRewindTheThread(t *testing.T) {
 }
 
 func TestDialectIsTheClients(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	const old, newer = `"code":"CANCELLED"`, `"outcome":{"type":"cancelled"}`
 	for _, c := range []struct{ version, offered, want string }{
@@ -116,6 +120,7 @@ func TestDialectIsTheClients(t *testing.T) {
 }
 
 func TestBadInputClosesTheSocket(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Start(`{"agent": "typist", "threadId": "busy", "content": "x"}`)
 	for input, want := range map[string]struct {
@@ -148,6 +153,7 @@ func TestBadInputClosesTheSocket(t *testing.T) {
 func brief(s string) string { return s[:min(len(s), 100)] }
 
 func TestReasonsAreCutAtARune(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for n := range 3 { // so that the cut falls on each byte of a rune
 		agent := strings.Repeat("a", n) + strings.Repeat("日", 60)
@@ -160,6 +166,7 @@ func TestReasonsAreCutAtARune(t *testing.T) {
 }
 
 func TestInputThatIsTooBigIsSaidToBe(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	c := s.open("/api/v1/agui/echo/ws")
 	_ = c.WriteMessage(websocket.TextMessage, []byte(`{"content": "`+strings.Repeat("x", 33<<20)+`"}`)) // cut off half-way
@@ -171,6 +178,7 @@ func TestInputThatIsTooBigIsSaidToBe(t *testing.T) {
 }
 
 func TestWhatFollowsTheInputIsIgnored(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	c := s.typing("")
 	for range 5 {
@@ -184,6 +192,7 @@ func TestWhatFollowsTheInputIsIgnored(t *testing.T) {
 }
 
 func TestDroppedSocketCancelsItsRun(t *testing.T) {
+	t.Parallel()
 	for name, drop := range map[string]func(*socket){
 		"closed": func(c *socket) { _ = c.WriteMessage(websocket.CloseMessage, nil) },
 		"cut":    func(c *socket) { _ = c.Close() },
@@ -197,6 +206,7 @@ func TestDroppedSocketCancelsItsRun(t *testing.T) {
 }
 
 func TestBackgroundRunOutlivesItsSocket(t *testing.T) {
+	t.Parallel()
 	s := serve(t, quick)
 	_ = s.typing(`, "forwardedProps": {"background": true}`).Close()
 	s.Eventually("the socket has ended", func() bool { return s.Streams.Open() == 0 })
@@ -207,6 +217,7 @@ func TestBackgroundRunOutlivesItsSocket(t *testing.T) {
 }
 
 func TestRequestsThatAreNoUpgrade(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Script("main", `{"say": "x"}`)
 	for _, path := range []string{"/api/v1/agent/runs/main/ws", "/api/v1/agent/runs/other/ws", "/api/v1/agui/echo/ws", "/api/v1/ws"} {
@@ -225,6 +236,7 @@ func TestRequestsThatAreNoUpgrade(t *testing.T) {
 }
 
 func TestForeignPagesFailBeforeTheUpgrade(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for _, path := range []string{"/api/v1/agent/runs/main/ws", "/api/v1/agui/echo/ws", "/api/v1/ws"} {
 		for origin, want := range map[string]int{

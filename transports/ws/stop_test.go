@@ -17,6 +17,7 @@ import (
 )
 
 func TestStoppingServerClosesSocketsAndEndsNoRun(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	run := s.typing("")
 	var sockets []*socket
@@ -62,6 +63,7 @@ func (s *server) quiet(path string) *socket {
 const flood = `{"tokens": 1000, "size": 400}`
 
 func TestSocketThatTakesNothingIsClosedAndSlowsNobody(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{WriteTimeout: time.Second, Ping: time.Second})
 	s.Script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
 	s.quiet("/api/v1/agent/runs/main/ws").next()
@@ -79,6 +81,7 @@ func TestSocketThatTakesNothingIsClosedAndSlowsNobody(t *testing.T) {
 }
 
 func TestSlowSocketOfManyThreadsIsToldWhy(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{WriteTimeout: 3 * time.Second, Ping: time.Second})
 	s.Script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
 	c := s.quiet("/api/v1/ws")
@@ -88,6 +91,7 @@ func TestSlowSocketOfManyThreadsIsToldWhy(t *testing.T) {
 }
 
 func TestSlowSocketGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{WriteTimeout: 3 * time.Second, Ping: time.Second})
 	s.Script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
 	c := s.quiet("/api/v1/agent/runs/main/ws")
@@ -112,6 +116,7 @@ func TestSlowSocketGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestSilentSocketIsPinged(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond})
 	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	for _, path := range []string{"/api/v1/agent/runs/main/ws", "/api/v1/agui/typist/ws", "/api/v1/ws"} {
@@ -143,6 +148,7 @@ func drain(c *socket) error {
 }
 
 func TestSocketThatAnswersPingsStays(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond, WriteTimeout: 600 * time.Millisecond})
 	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	c := s.watch("main", "")
@@ -165,6 +171,7 @@ func TestSocketThatAnswersPingsStays(t *testing.T) {
 }
 
 func TestVanishedClientIsGivenUp(t *testing.T) {
+	t.Parallel()
 	for name, path := range map[string]string{
 		"thread": "/api/v1/agent/runs/main/ws", "run": "/api/v1/agui/typist/ws", "many": "/api/v1/ws",
 	} {
@@ -180,6 +187,7 @@ func TestVanishedClientIsGivenUp(t *testing.T) {
 }
 
 func TestSilentSocketThatReadsNothingIsGivenUp(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{Ping: 15 * time.Millisecond, WriteTimeout: 300 * time.Millisecond, SendBuffer: 1})
 	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	stuck := s.Dial(upgrading("/api/v1/agent/runs/main/ws"))
@@ -189,6 +197,7 @@ func TestSilentSocketThatReadsNothingIsGivenUp(t *testing.T) {
 }
 
 func TestClientThatLeftIsNoticed(t *testing.T) {
+	t.Parallel()
 	for name, leave := range map[string]func(*net.TCPConn){
 		"close": func(c *net.TCPConn) { _ = c.Close() },
 		"reset": func(c *net.TCPConn) { _ = c.SetLinger(0); _ = c.Close() },
@@ -215,6 +224,7 @@ func TestClientThatLeftIsNoticed(t *testing.T) {
 }
 
 func TestProtocolErrorsEndTheSocket(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	for name, frame := range map[string][]byte{
@@ -242,6 +252,7 @@ func TestProtocolErrorsEndTheSocket(t *testing.T) {
 }
 
 func TestPongsStandBetweenBatches(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Script("main", strings.TrimSuffix(strings.Repeat(`{"tokens": 1000, "size": 200},`, 10), ","))
 	c := s.watch("main", "")
@@ -257,6 +268,7 @@ func TestPongsStandBetweenBatches(t *testing.T) {
 }
 
 func TestPanicEndsItsSocketAlone(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	other := s.many()
 	for _, path := range []string{"/panic/talk", "/panic/batch", "/panic/guarded", "/panic/take"} {

@@ -140,6 +140,7 @@ func (c *strict) closed() (code int) {
 }
 
 func TestNothingFollowsTheClose(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("short", `{"say": "x"}`).RunID, "COMPLETED")
 	s.Script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
@@ -177,6 +178,7 @@ func TestNothingFollowsTheClose(t *testing.T) {
 }
 
 func TestFragmentsMayHaveControlFramesBetween(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	c := s.strict(upgrading("/api/v1/ws"))
 	c.send(0x01, `{"op": "fl`)
@@ -201,6 +203,7 @@ func TestFragmentsMayHaveControlFramesBetween(t *testing.T) {
 }
 
 func TestHandshakeThatIsNoneIsRefused(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	const version, key = "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
 	for request, want := range map[string]int{
@@ -223,6 +226,7 @@ func TestHandshakeThatIsNoneIsRefused(t *testing.T) {
 }
 
 func TestProtocolsMayBeOfferedInSeveralLines(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	request := strings.Replace(upgrading("/api/v1/ws"), "\r\n\r\n", "\r\nSec-WebSocket-Protocol: x\r\nSec-WebSocket-Protocol: y, baton.v1\r\n\r\n", 1)
 	if got := s.strict(request).header["Sec-Websocket-Protocol"]; len(got) != 1 || got[0] != "baton.v1" {
@@ -232,6 +236,7 @@ func TestProtocolsMayBeOfferedInSeveralLines(t *testing.T) {
 
 // TestRefusedSocketTakesNothing sends commands right behind the handshake of a socket that is for somebody else's project.
 func TestRefusedSocketTakesNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	for _, path := range []string{"/api/v1/ws", "/api/v1/agui/echo/ws", "/api/v1/agent/runs/main/ws"} {
 		request := upgrading(path+"?projectId=other") + strings.Repeat(string(masked(textFrame, `{"op":"cancel","runId":"x"}`)), 10)
@@ -244,6 +249,7 @@ func TestRefusedSocketTakesNothing(t *testing.T) {
 }
 
 func TestDeletedThreadEndsItsSubscription(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", `{"say": "x"}`).RunID, "COMPLETED")
 	c := s.many()
@@ -261,6 +267,7 @@ func TestDeletedThreadEndsItsSubscription(t *testing.T) {
 }
 
 func TestAnotherRunCancelsOneWhoseSocketWasClosed(t *testing.T) {
+	t.Parallel()
 	cfg := long
 	cfg.Ping = time.Hour // nobody looks but the request itself
 	s := serve(t, cfg)
@@ -278,6 +285,7 @@ func TestAnotherRunCancelsOneWhoseSocketWasClosed(t *testing.T) {
 }
 
 func TestStoppingServerWaitsForNoHalfRequest(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	ask := upgrading("/api/v1/ws")
 	s.Dial(ask[:len(ask)/2])
@@ -292,6 +300,7 @@ func TestStoppingServerWaitsForNoHalfRequest(t *testing.T) {
 }
 
 func TestTextMustBeUTF8OnEverySocket(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	s.Script("main", `{"tool": "sleep", "args": {"ms": 60000}}`)
 	for _, path := range []string{"/api/v1/ws", "/api/v1/agui/echo/ws", "/api/v1/agent/runs/main/ws?follow=true"} {

@@ -10,6 +10,7 @@ import (
 
 // Whatever lists show of the caller's is told of when it changes, and a neighbour's is not.
 func TestChangesOfListsAreTold(t *testing.T) {
+	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
 	c := s.many()
 	told := func(what string, change func()) {

@@ -44,6 +44,7 @@ func busTo(t *testing.T, s *natsbus.Servers, database string) *natsbus.Bus {
 }
 
 func TestBus_IsABus(t *testing.T) {
+	t.Parallel()
 	s := parsed(t, natstest.Start(t, "").URL)
 	bustest.Contract(t, func() bus.Bus { return busTo(t, s, "db") })
 }
@@ -70,6 +71,7 @@ func passes(t *testing.T, b bus.Bus) (errs []error) {
 
 // A connection that is cut, silent or refused is replaced for as long as it takes, and the receiver learns that datagrams may be lost.
 func TestBus_ConnectsAgain(t *testing.T) {
+	t.Parallel()
 	server := natstest.Start(t, "")
 	p, through := storagetest.NewProxy(t, server.URL)
 	b := busTo(t, parsed(t, through), "db")
@@ -99,6 +101,7 @@ func TestBus_ConnectsAgain(t *testing.T) {
 
 // The bus closes the connection to a NATS server that stops answering, even if TCP reports no error.
 func TestBus_GivesUpSilentConnections(t *testing.T) {
+	t.Parallel()
 	p, through := storagetest.NewProxy(t, natstest.Start(t, "").URL)
 	b := busTo(t, parsed(t, through), "db")
 	passes(t, b)
@@ -112,6 +115,7 @@ func TestBus_GivesUpSilentConnections(t *testing.T) {
 
 // Databases that share a NATS server do not hear each other, and a server's last hints are sent.
 func TestBus_IsOfOneDatabase(t *testing.T) {
+	t.Parallel()
 	s := parsed(t, natstest.Start(t, "").URL)
 	a, b, other := busTo(t, s, "db"), busTo(t, s, "db"), busTo(t, s, "other")
 	for _, b := range []bus.Bus{a, b, other} {
@@ -136,6 +140,7 @@ func TestBus_IsOfOneDatabase(t *testing.T) {
 
 // A stranger that floods the subject costs bounded memory, and the receiver learns that datagrams may be lost.
 func TestBus_DropsFloods(t *testing.T) {
+	t.Parallel()
 	server := natstest.Start(t, "")
 	b := busTo(t, parsed(t, server.URL), "db")
 	passes(t, b)
@@ -196,6 +201,7 @@ func (l *log) String() string {
 
 // A failure is logged once, without a password, until datagrams arrive again.
 func TestBus_LogsWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	server := natstest.Start(t, `authorization { users = [
 		{user: baton, password: s3cret, permissions: {publish: "baton.>", subscribe: "baton.>"}}
 		{user: mute, password: s3cret, permissions: {publish: "other", subscribe: "baton.>"}}
@@ -236,6 +242,7 @@ func TestBus_LogsWhatIsWrong(t *testing.T) {
 
 // Servers may demand certificates, and are trusted by theirs.
 func TestBus_SpeaksTLS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	certstest.Write(t, dir, "test", time.Now().Add(time.Hour))
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -250,6 +257,7 @@ func TestBus_SpeaksTLS(t *testing.T) {
 }
 
 func TestParse_SaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -74,6 +74,7 @@ func summed(text string) string {
 }
 
 func TestKeysLookLikeKeys(t *testing.T) {
+	t.Parallel()
 	s := new(store)
 	text, row := newKey(t, s, time.Time{})
 	if !regexp.MustCompile(`^baton_[a-z2-7]{13}_[a-z2-7]{59}$`).MatchString(text) {
@@ -94,6 +95,7 @@ func TestKeysLookLikeKeys(t *testing.T) {
 }
 
 func TestKeysSayWhoAsks(t *testing.T) {
+	t.Parallel()
 	s := new(store)
 	keys := apikey.NewKeys(s)
 	text, row := newKey(t, s, time.Time{})
@@ -125,6 +127,7 @@ func TestKeysSayWhoAsks(t *testing.T) {
 
 // TestKeysAreRemembered counts questions to the database.
 func TestKeysAreRemembered(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := new(store)
 		keys := apikey.NewKeys(s)
@@ -166,6 +169,7 @@ func TestKeysAreRemembered(t *testing.T) {
 }
 
 func TestKeysEnd(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := new(store)
 		keys := apikey.NewKeys(s)
@@ -205,6 +209,7 @@ func second[T any](_ T, err error) error { return err }
 
 // TestStrangersKeysTakeNoRoom asks with many keys that there are not.
 func TestStrangersKeysTakeNoRoom(t *testing.T) {
+	t.Parallel()
 	s := new(store)
 	keys := apikey.NewKeys(s)
 	text, row := newKey(t, s, time.Time{})

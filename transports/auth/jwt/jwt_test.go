@@ -188,6 +188,7 @@ func refused(t *testing.T, tokens *jwt.Tokens, what, token string) {
 }
 
 func TestTokensSayWhoAsks(t *testing.T) {
+	t.Parallel()
 	secret := pair{algorithm: "HS256", private: bytes.Repeat([]byte("s"), 32)}
 	pairs := []pair{newPair(t, "r", "RS256"), newPair(t, "e", "ES256"), newPair(t, "d", "EdDSA")}
 	p := newProvider(t, pairs...)
@@ -212,6 +213,7 @@ func TestTokensSayWhoAsks(t *testing.T) {
 
 // TestTokensThatAreRefused is the corpus of confusions.
 func TestTokensThatAreRefused(t *testing.T) {
+	t.Parallel()
 	good, other, stranger := newPair(t, "good", "RS256"), newPair(t, "other", "ES256"), newPair(t, "stranger", "RS256")
 	weak := pair{id: "weak", algorithm: "RS256"}
 	key, err := rsa.GenerateKey(rand.Reader, 1024)
@@ -324,6 +326,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 }
 
 func TestClaimsHaveNames(t *testing.T) {
+	t.Parallel()
 	key := pair{algorithm: "HS256", private: bytes.Repeat([]byte("s"), 32)}
 	cfg := jwt.Config{
 		Secret: key.private.([]byte), UserClaim: "email", ProjectsClaim: "https://baton.example/projects", RolesClaim: "realm_access.roles",
@@ -360,6 +363,7 @@ func TestClaimsHaveNames(t *testing.T) {
 }
 
 func TestConfigurationsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	secret := bytes.Repeat([]byte("s"), 32)
 	published := jwt.Config{JWKS: "https://id.example.com/jwks.json", Issuer: issuer, Audience: []string{audience}}
 	with := func(change func(*jwt.Config)) jwt.Config {
@@ -419,6 +423,7 @@ func TestTokensAreRemembered(t *testing.T) {
 
 // However many tokens are brought, no more are remembered than two generations of them.
 func TestFewTokensAreRemembered(t *testing.T) {
+	t.Parallel()
 	secret := pair{algorithm: "HS256", private: bytes.Repeat([]byte("s"), 32)}
 	tokens := newTokens(t, jwt.Config{Secret: secret.private.([]byte)})
 	for i := range 5000 {
@@ -433,6 +438,7 @@ func TestFewTokensAreRemembered(t *testing.T) {
 
 // A token that is signed well, and in which something is of a wrong type, is told what; one that is not signed well never is.
 func TestClaimsOfAWrongTypeAreNamed(t *testing.T) {
+	t.Parallel()
 	secret := pair{"", "HS256", bytes.Repeat([]byte("s"), 32), nil}
 	stranger := pair{"", "HS256", bytes.Repeat([]byte("x"), 32), nil}
 	tokens := newTokens(t, jwt.Config{Secret: bytes.Repeat([]byte("s"), 32), ProjectsClaim: "at.projects", Role: runtime.RoleUser})
@@ -460,6 +466,7 @@ func TestClaimsOfAWrongTypeAreNamed(t *testing.T) {
 
 // Of tokens that name hundreds of projects fewer are remembered: each takes many times as much memory.
 func TestLongTokensAreRememberedByTheirLength(t *testing.T) {
+	t.Parallel()
 	secret := pair{algorithm: "HS256", private: bytes.Repeat([]byte("s"), 32)}
 	tokens := newTokens(t, jwt.Config{Secret: secret.private.([]byte)})
 	projects := make([]string, 700)

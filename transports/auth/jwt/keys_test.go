@@ -25,6 +25,7 @@ func away(t *testing.T, tokens *jwt.Tokens, token string) {
 }
 
 func TestKeysRotate(t *testing.T) {
+	t.Parallel()
 	one, two := newPair(t, "one", "ES256"), newPair(t, "two", "ES256")
 	p := newProvider(t, one)
 	tokens := ofProvider(t, p)
@@ -59,6 +60,7 @@ func TestKeysRotate(t *testing.T) {
 
 // TestKeysAreFetchedAhead has nobody wait for a provider while its keys are used on, nor while it is away.
 func TestKeysAreFetchedAhead(t *testing.T) {
+	t.Parallel()
 	key := newPair(t, "one", "ES256")
 	p := newProvider(t, key)
 	tokens := ofProvider(t, p)
@@ -91,6 +93,7 @@ func TestKeysAreFetchedAhead(t *testing.T) {
 
 // TestWhatWasSignedEndsWithItsKey asks for the key of what a token has opened.
 func TestWhatWasSignedEndsWithItsKey(t *testing.T) {
+	t.Parallel()
 	one, two, impostor := newPair(t, "one", "ES256"), newPair(t, "two", "EdDSA"), newPair(t, "one", "ES256")
 	p := newProvider(t, one, two)
 	tokens := ofProvider(t, p)
@@ -130,6 +133,7 @@ func TestWhatWasSignedEndsWithItsKey(t *testing.T) {
 
 // TestTicketsEndWithASecret has tokens signed with another one after a restart.
 func TestTicketsEndWithASecret(t *testing.T) {
+	t.Parallel()
 	secret := pair{algorithm: "HS256", private: bytes.Repeat([]byte("s"), 32)}
 	tokens := newTokens(t, jwt.Config{Secret: secret.private.([]byte)})
 	id, err := ask(tokens, secret.sign(t, claims(nil)))
@@ -147,6 +151,7 @@ func TestTicketsEndWithASecret(t *testing.T) {
 
 // TestKeysAreForWhatTheySay publishes a key whose operations leave signatures out.
 func TestKeysAreForWhatTheySay(t *testing.T) {
+	t.Parallel()
 	key := newPair(t, "one", "ES256")
 	for ops, taken := range map[string]bool{`["verify"]`: true, `["sign","verify"]`: true, `["encrypt"]`: false, `[]`: false, `"verify"`: false} {
 		p := newProvider(t, newPair(t, "two", "ES256"))
@@ -163,6 +168,7 @@ func TestKeysAreForWhatTheySay(t *testing.T) {
 }
 
 func TestKeysOutliveTheirProviderForAWhile(t *testing.T) {
+	t.Parallel()
 	key := newPair(t, "one", "EdDSA")
 	p := newProvider(t, key)
 	tokens := ofProvider(t, p)
@@ -181,6 +187,7 @@ func TestKeysOutliveTheirProviderForAWhile(t *testing.T) {
 
 // TestAnswersThatAreNoKeys has a provider answer with what must not hurt.
 func TestAnswersThatAreNoKeys(t *testing.T) {
+	t.Parallel()
 	key := newPair(t, "one", "ES256")
 	token := key.sign(t, claims(nil))
 	elsewhere := newProvider(t, key)
@@ -218,6 +225,7 @@ func TestAnswersThatAreNoKeys(t *testing.T) {
 
 // TestKeysMayMoveOnTheirHost follows a redirect that stays.
 func TestKeysMayMoveOnTheirHost(t *testing.T) {
+	t.Parallel()
 	key := newPair(t, "one", "ES256")
 	p := newProvider(t, key)
 	moved := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -62,6 +62,7 @@ func names(pattern, in string) []string {
 }
 
 func TestEveryMetricIsDocumented(t *testing.T) {
+	t.Parallel()
 	doc, err := os.ReadFile("../../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +75,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 
 // Lookups are shown under the name of their kind.
 func TestWhatIsLookedUpIsShown(t *testing.T) {
+	t.Parallel()
 	m := metrics.New("test")
 	engine := runtime.Stats{Stats: work.Stats{
 		Queued: 1, Running: 2, Waiting: 3, OldestQueued: 4 * time.Second, Lingering: 5, Asked: 6, Said: 7, AbandonedAgents: 8, AbandonedTools: 9, Fenced: 10, Link: bus.Stats{Sent: 20, Lost: 21, Deaf: true},
@@ -103,6 +105,7 @@ func TestWhatIsLookedUpIsShown(t *testing.T) {
 }
 
 func TestLabelsAreBounded(t *testing.T) {
+	t.Parallel()
 	m := full()
 	ms := m.Measures()
 	for i := range 5000 {
