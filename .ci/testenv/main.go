@@ -3,11 +3,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"log"
 	"os"
 	"os/exec"
 	"os/signal"
+	"syscall"
 
 	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/storage/storagetest"
@@ -42,8 +44,10 @@ func run(args []string) (int, error) {
 		return 0, err
 	}
 	defer stop()
-	signal.Ignore(os.Interrupt) // which the command gets too
-	cmd := exec.Command(args[0], args[1:]...)
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.Env = append(os.Environ(), cmdtest.Variable+"="+dir)
 	if postgres != "" {
 		cmd.Env = append(cmd.Env, postgres)
