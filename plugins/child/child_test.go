@@ -79,6 +79,7 @@ func TestFind_AgreesWithStart(t *testing.T) {
 }
 
 func TestChild_Pipes(t *testing.T) {
+	t.Parallel()
 	c := start(t, child.Config{Command: []string{"cat"}})
 	fmt.Fprintln(c.Input, "hello")
 	line, err := bufio.NewReader(c.Output).ReadString('\n')
@@ -106,6 +107,7 @@ func TestChild_EnvironmentIsMinimal(t *testing.T) {
 }
 
 func TestChild_OutputIsReadableAfterEnd(t *testing.T) {
+	t.Parallel()
 	c := start(t, child.Config{Command: sh("head -c 60000 /dev/zero; exit 3")})
 	<-c.Done()
 	out, err := io.ReadAll(c.Output)
@@ -119,6 +121,7 @@ func TestChild_OutputIsReadableAfterEnd(t *testing.T) {
 }
 
 func TestStandardError_IsLogged(t *testing.T) {
+	t.Parallel()
 	var out lockedBuffer
 	c := start(t, child.Config{
 		Name: "scorer", Log: slog.New(slog.NewTextHandler(&out, nil)),
@@ -137,6 +140,7 @@ func TestStandardError_IsLogged(t *testing.T) {
 
 // Logging does not slow down a program that writes as fast as it can, and the log stays small.
 func TestStandardError_IsBounded(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"lines":      "yes careful | head -c 6000000 >&2",
 		"empty ones": "yes '' | head -c 1000000 >&2",
@@ -189,6 +193,7 @@ func TestClose_KillsDescendants(t *testing.T) {
 
 // A program that is stopped takes no signal but the last one, which the end of the context sends.
 func TestClose_KillsAtTheEndOfItsContext(t *testing.T) {
+	t.Parallel()
 	c := start(t, child.Config{Command: sh("echo; kill -STOP $$"), Grace: time.Hour})
 	if _, err := bufio.NewReader(c.Output).ReadString('\n'); err != nil {
 		t.Fatal(err)
@@ -232,6 +237,7 @@ func TestClose_IgnoresEscapedDescendant(t *testing.T) {
 }
 
 func TestStart_NamesMissingProgram(t *testing.T) {
+	t.Parallel()
 	for _, command := range [][]string{nil, {""}, {"no-such-program"}} {
 		if _, err := child.Start(child.Config{Command: command}); err == nil {
 			t.Errorf("%q starts", command)

@@ -37,6 +37,7 @@ func (r *record) reset() {
 }
 
 func TestStandardError_ReportsDroppedLinesAtWindowEnd(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out record
 		r, w := io.Pipe()

@@ -33,6 +33,7 @@ func callWith(t *testing.T, arguments, finish string, piecewise bool) (res *plug
 }
 
 func TestArguments_AreReadTolerantly(t *testing.T) {
+	t.Parallel()
 	for arguments, want := range map[string]string{
 		`{"x":1}`:                         `{"x":1}`,
 		" {\"x\": 1}\n":                   `{"x":1}`,
@@ -81,6 +82,7 @@ func compact(t *testing.T, object string) string {
 
 // A call with unreadable arguments is not made, and its result quotes the model.
 func TestArguments_RefusalsQuoteTheModel(t *testing.T) {
+	t.Parallel()
 	for arguments, want := range map[string]string{
 		`{"x":1`:                               "unexpected end of JSON input at byte 6",
 		`{"x":1,,}`:                            "invalid character ',' looking for beginning of object key string at byte 8",
@@ -99,6 +101,7 @@ func TestArguments_RefusalsQuoteTheModel(t *testing.T) {
 }
 
 func TestCall_CutByLimitIsNotMade(t *testing.T) {
+	t.Parallel()
 	for arguments, cut := range map[string]bool{``: true, `{}`: true, `{"x":`: true, `{"x":1,`: true, `{"x":1}`: false, `"{\"x\":1}"`: false} {
 		_, prompt := callWith(t, arguments, "length", true)
 		if got := strings.Contains(prompt, "answer_cut") && strings.Contains(prompt, "max_tokens"); got != cut {
@@ -108,6 +111,7 @@ func TestCall_CutByLimitIsNotMade(t *testing.T) {
 }
 
 func TestCall_IsNotMadeWithoutItsArguments(t *testing.T) {
+	t.Parallel()
 	for _, finish := range []string{"content_filter", "interrupted", "max_tokens_exceeded", "other"} {
 		for arguments, cut := range map[string]bool{``: true, `{ }`: true, `{"x":1}`: false} {
 			_, prompt := callWith(t, arguments, finish, true)
@@ -131,6 +135,7 @@ func big(name string, size int) tool {
 }
 
 func TestResult_LargerThanContext(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{asks("", "big {}", "small {}"), says("done")}}
 	limit, refused := 30_000, 0
 	size := func() (n int) {

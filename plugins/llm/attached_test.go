@@ -18,6 +18,7 @@ type reader struct{ *model }
 func (reader) Takes(kind string, _ bool) bool { return kind == "application/pdf" }
 
 func TestAttachments_AreIncluded(t *testing.T) {
+	t.Parallel()
 	message := func(id string, paths ...string) agui.Message {
 		var list []map[string]any
 		for _, p := range paths {

@@ -86,6 +86,7 @@ func eachThinker(t *testing.T, test func(t *testing.T, name string)) {
 
 // Carried data of a model goes with its answers in each later turn, also after a crash.
 func TestCarried_IsKeptForThread(t *testing.T) {
+	t.Parallel()
 	eachThinker(t, func(t *testing.T, name string) {
 		server, m, _ := thinker(t, name, looks(1), tells(1), looks(2), tells(2), looks(3), tells(3))
 		b := open(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}}), echo("look"))
@@ -136,6 +137,7 @@ func (th *talk) say(cfg llm.Config) {
 }
 
 func TestCarried_IsForOneModel(t *testing.T) {
+	t.Parallel()
 	eachThinker(t, func(t *testing.T, name string) {
 		server, m, n := thinker(t, name, looks(1), tells(1), looks(2), tells(2), looks(3), tells(3))
 		th := &talk{t: t}
@@ -152,6 +154,7 @@ func TestCarried_IsForOneModel(t *testing.T) {
 
 // A turn that another model has begun goes on without its thoughts.
 func TestCarried_FallbackInTurn(t *testing.T) {
+	t.Parallel()
 	eachThinker(t, func(t *testing.T, name string) {
 		server, m, n := thinker(t, name,
 			looks(1), llmtest.Script{Fail: &llm.Error{Status: http.StatusServiceUnavailable, Message: "down"}}, tells(1), looks(2), tells(2))
@@ -167,6 +170,7 @@ func TestCarried_FallbackInTurn(t *testing.T) {
 
 // An answer of texts and calls in turn is several messages with results between them, and one answer in each request.
 func TestCarried_AnswerOfSeveralMessages(t *testing.T) {
+	t.Parallel()
 	eachThinker(t, func(t *testing.T, name string) {
 		several := llmtest.Script{Steps: []llmtest.Step{
 			llmtest.Text("I look."), llmtest.Reasoning("thought"), llmtest.Call(0, "call_0", "look"), llmtest.Arguments(0, `{"at":1}`),
@@ -222,6 +226,7 @@ func TestCarried_RefusedIsLeftOut(t *testing.T) {
 }
 
 func TestCarried_HistoryIsTrimmed(t *testing.T) {
+	t.Parallel()
 	eachThinker(t, func(t *testing.T, name string) {
 		server, m, _ := thinker(t, name, looks(1), tells(1), looks(2), tells(2))
 		th := &talk{t: t}
@@ -235,6 +240,7 @@ func TestCarried_HistoryIsTrimmed(t *testing.T) {
 
 // Data of an edited answer, and data that a worker has made up, reach no provider.
 func TestCarried_OnlyWithItsAnswer(t *testing.T) {
+	t.Parallel()
 	forge := func(change func(v map[string]any)) func(m *agui.Message) {
 		return func(m *agui.Message) {
 			var v map[string]any
@@ -298,6 +304,7 @@ func TestCarried_OnlyWithItsAnswer(t *testing.T) {
 
 // A client cannot write an agent's thoughts, even if it repeats what another thread has.
 func TestCarried_NotFromClients(t *testing.T) {
+	t.Parallel()
 	eachThinker(t, func(t *testing.T, name string) {
 		server, m, _ := thinker(t, name, looks(1), tells(1), looks(2), tells(2))
 		b := open(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}}), echo("look"))

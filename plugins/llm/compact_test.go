@@ -18,6 +18,7 @@ import (
 
 // A conversation that is longer than the context loses its oldest turns, once and each with its calls and results.
 func TestContext_DropsOldestTurns(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		turns, fits int    // how many turns before the last there are, and the context has
 		want        string // the turns that are kept, or the code of the failure
@@ -59,6 +60,7 @@ func TestContext_DropsOldestTurns(t *testing.T) {
 
 // Turns that are dropped in mid-turn are summarised once, also when the answer is repeated after a crash.
 func TestContext_SummarisesDroppedTurns(t *testing.T) {
+	t.Parallel()
 	m := &model{}
 	summaries := 0
 	m.fail = func(n int) error {
@@ -105,6 +107,7 @@ func TestContext_SummarisesDroppedTurns(t *testing.T) {
 
 // A turn that overflows the context by the model's own texts ends, as there is nothing to shorten.
 func TestContext_OwnWordsOverflow(t *testing.T) {
+	t.Parallel()
 	m := &model{}
 	m.next = func() reply {
 		return asks(strings.Repeat("word ", 400), fmt.Sprintf(`echo {"n":%d,"text":%q}`, m.calls(), strings.Repeat("x", 2000)))
@@ -126,6 +129,7 @@ func TestContext_OwnWordsOverflow(t *testing.T) {
 
 // A long result is read on, and the log has it whole.
 func TestResult_IsReadOn(t *testing.T) {
+	t.Parallel()
 	var text strings.Builder
 	for i := 1; i <= 20_000; i++ {
 		fmt.Fprintf(&text, "row %d\n", i)
@@ -189,6 +193,7 @@ var soak = os.Getenv("BATON_SOAK") != ""
 // An agent with a window of 8,000 tokens makes sixty calls of a tool that returns 200 kB, or 2 MB in a soak. A prompt that is not
 // compacted begins with the whole one before.
 func TestContext_LongTurnStaysInTheWindow(t *testing.T) {
+	t.Parallel()
 	const window, calls = 8000, 60
 	lines := 10_000
 	if soak {
@@ -240,6 +245,7 @@ func TestContext_LongTurnStaysInTheWindow(t *testing.T) {
 
 // A turn whose prompts are compacted goes on after a crash at each of its records.
 func TestContext_CompactionSurvivesCrashes(t *testing.T) {
+	t.Parallel()
 	m := &model{}
 	for n := range 14 {
 		m.replies = append(m.replies, asks("", fmt.Sprintf(`dump {"n":%d}`, n)))
@@ -291,6 +297,7 @@ func compactions(t *testing.T, events []agui.Event) (list []agui.Compaction) {
 
 // Results that are short by themselves are shortened, too, when there are many.
 func TestContext_ManyShortResults(t *testing.T) {
+	t.Parallel()
 	m := &model{}
 	for n := range 40 {
 		m.replies = append(m.replies, asks("", fmt.Sprintf(`dump {"n":%d}`, n)))

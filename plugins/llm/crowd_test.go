@@ -55,6 +55,7 @@ func (s *strict) Stream(_ context.Context, _ llm.Request, show func(llm.Piece) e
 // A thousand runs of ten users, one with nine hundred, end well on a provider that takes sixty calls in a minute and gets no more. The other
 // users do not wait for the one.
 func TestPace_CrowdOfRuns(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &strict{pacer: pace.New()}
 		s.pacer.Configure(pace.Limits{Requests: 60})

@@ -62,6 +62,7 @@ func TestGuard_JudgesAllThatIsRendered(t *testing.T) {
 
 // An agent that is no model gets nothing that was not judged either, but for the ids of messages, of the thread and of the run.
 func TestGuard_JudgesAllThatAgentsGet(t *testing.T) {
+	t.Parallel()
 	m := &marked{places: make(map[string]string)}
 	var got []string
 	get := func(v any) {

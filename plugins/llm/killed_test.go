@@ -105,6 +105,7 @@ func kill(cmd *exec.Cmd) {
 // A process killed inside a model call, and then inside tool calls, repeats only the interrupted model call and calls no
 // tool twice.
 func TestAgent_SurvivesKill(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	steps := []llmtest.Step{
 		llmtest.Reasoning("Both."), llmtest.Text("Let me see."), llmtest.Call(0, "c0", "note"), llmtest.Call(1, "c1", "slow"),

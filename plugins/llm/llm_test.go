@@ -25,6 +25,7 @@ import (
 func ask(query string) plugins.Input { return plugins.Input{Query: query} }
 
 func TestAgent_CallsToolsUntilAnswer(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{
 		asks("Let me see.", `files_read {"path": "a"}`, `add {"x":1}`),
 		asks("", `add {"x":2}`),
@@ -71,6 +72,7 @@ func TestAgent_CallsToolsUntilAnswer(t *testing.T) {
 
 // The calls of one answer belong to one message, with or without text.
 func TestAgent_CallsBelongToAnswer(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{asks("one", "add {}"), asks("", "add {}", "add {}"), says("done")}}
 	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}}), plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{echo("add")}})
 	var calls []int
@@ -85,6 +87,7 @@ func TestAgent_CallsBelongToAnswer(t *testing.T) {
 }
 
 func TestAgent_ModelSeesFailures(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{asks("", `gone {}`, `add {"x`, `add [1]`, `boom {}`), says("I see.")}}
 	boom := tool{plugins.Info{Name: "boom"}, func(context.Context, *plugins.Call) (string, error) {
 		return "", &plugins.Error{Code: "no_luck", Message: "No luck", Retryable: true}
@@ -108,6 +111,7 @@ func TestAgent_ModelSeesFailures(t *testing.T) {
 
 // The model can call only the tools and agents of its agent, under any name.
 func TestAgent_CallsOnlyOfferedTools(t *testing.T) {
+	t.Parallel()
 	called := atomic.Int32{}
 	secret := tool{plugins.Info{Name: "files.delete"}, func(context.Context, *plugins.Call) (string, error) {
 		called.Add(1)
@@ -131,6 +135,7 @@ func TestAgent_CallsOnlyOfferedTools(t *testing.T) {
 
 // Names with a prefix of a model's training are those of the tools without it, unless a tool has that name.
 func TestAgent_IgnoresPrefixOfName(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{asks("", `functions.add {"x":1}`, `default_api.files_read {}`, `tools.other {}`, `functions.now {}`), says("I see.")}}
 	cfg := plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{echo("add"), echo("files.read"), echo("functions.now"), echo("now")}}
 	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}}), cfg)
@@ -142,6 +147,7 @@ func TestAgent_IgnoresPrefixOfName(t *testing.T) {
 
 // If the calls of the complete answer differ from those that were streamed, the answer is retracted and shown again.
 func TestAgent_RetractsWrongPieces(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{asks("Let me see.", `add {"x":1}`, `add {"x":2}`), says("done")}}
 	m.replies[0].pieces = append([]llm.Piece{{Reasoning: "hm"}}, m.replies[0].pieces...)
 	m.replies[0].resp.Reasoning = "hm"
@@ -158,6 +164,7 @@ func TestAgent_RetractsWrongPieces(t *testing.T) {
 }
 
 func TestLimits_EndTurnWithPartialSuccess(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]llm.Config{
 		"3 steps":   {Steps: 3},
 		"45 tokens": {Tokens: 45},
@@ -177,6 +184,7 @@ func TestLimits_EndTurnWithPartialSuccess(t *testing.T) {
 }
 
 func TestAgent_HearsAppendedMessages(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{asks("", "add {}"), says("done")}}
 	a := newAgent(t, llm.Config{Model: m, Tools: []string{"*"}})
 	cfg := plugintest.Config{
@@ -203,6 +211,7 @@ func (painter) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 
 // The model sees the images of a result behind it, in the turn of the call and in later ones.
 func TestAgent_SendsImagesOfResults(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{asks("", "paint {}")}}
 	m.fail = func(n int) error {
 		if n == 2 { // an image is sent as a user message, after which the model starts over
@@ -235,6 +244,7 @@ func failing(n int, err error) func(int) error {
 }
 
 func TestRetries_WaitAsAsked(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		busy := &llm.Error{Code: "rate_limited", Message: "Slow down", Retryable: true, RetryAfter: 20 * time.Second}
 		m := &model{replies: []reply{says("done")}, fail: failing(2, busy)}
@@ -247,6 +257,7 @@ func TestRetries_WaitAsAsked(t *testing.T) {
 }
 
 func TestRetries_AreLimited(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct {
 			err   *llm.Error
@@ -279,6 +290,7 @@ func TestRetries_AreLimited(t *testing.T) {
 
 // The output of a failed attempt is retracted, and its usage counts.
 func TestRetries_UseNewMessages(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &model{replies: []reply{asks("half a", `add {"x":1}`), says("done")}}
 		tries := 0
@@ -300,6 +312,7 @@ func TestRetries_UseNewMessages(t *testing.T) {
 }
 
 func TestFallback_AnswersAfterFailure(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gone := &model{fail: failing(99, &llm.Error{Code: "model_not_found", Message: "No such model"})}
 		m := &model{replies: []reply{says("done")}}
@@ -311,6 +324,7 @@ func TestFallback_AnswersAfterFailure(t *testing.T) {
 }
 
 func TestAgent_CancelClosesStream(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var closed atomic.Bool
 	m := &model{replies: []reply{says("half")}}
@@ -329,6 +343,7 @@ func TestAgent_CancelClosesStream(t *testing.T) {
 const structured = `{"answer":"It is \"three\".\n\ud83d\ude00","key_points":["1 + 2"],"suggested_actions":["ask on"],"result_type":"text"}`
 
 func TestOutput_Structured(t *testing.T) {
+	t.Parallel()
 	r := reply{resp: llm.Response{Text: structured, Finish: "stop", Usage: usage}}
 	for _, c := range []byte(structured) {
 		r.pieces = append(r.pieces, llm.Piece{Text: string(c)})
@@ -361,6 +376,7 @@ func TestOutput_Structured(t *testing.T) {
 
 // An answer that breaks its schema is retracted, and requested again with the error, twice. The third is the failure.
 func TestOutput_RepairsTwice(t *testing.T) {
+	t.Parallel()
 	const city = `{"type":"object","properties":{"city":{"type":"string"},"km":{"type":"integer"}},"required":["city"],"additionalProperties":false}`
 	for _, c := range []struct {
 		schema  string
@@ -421,6 +437,7 @@ func TestOutput_RepairsTwice(t *testing.T) {
 
 // A refusal is text and needs no key points. It is no object either.
 func TestOutput_Refusal(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{says("I will not.")}}
 	m.replies[0].resp.Finish = "content_filter"
 	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Output: json.RawMessage(llm.Structured)}), plugintest.Config{Input: ask("go")})
@@ -434,6 +451,7 @@ func TestOutput_Refusal(t *testing.T) {
 }
 
 func TestAgent_TruncatedAnswerIsPartial(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{says("as far as")}}
 	m.replies[0].resp.Finish = "length"
 	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{Input: ask("go")})
@@ -444,6 +462,7 @@ func TestAgent_TruncatedAnswerIsPartial(t *testing.T) {
 
 // An endless answer is not retried and uses bounded memory.
 func TestAgent_EndlessAnswerFails(t *testing.T) {
+	t.Parallel()
 	much := strings.Repeat("much ", 50_000)
 	for name, p := range map[string]llm.Piece{
 		"text": {Text: much}, "reasoning": {Reasoning: much}, "arguments": {Call: &llm.CallPiece{Arguments: much}},
@@ -460,6 +479,7 @@ func TestAgent_EndlessAnswerFails(t *testing.T) {
 }
 
 func TestAgent_RefusalFails(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{{resp: llm.Response{Finish: "content_filter", Usage: usage}}}}
 	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{Input: ask("go")})
 	if e, ok := errors.AsType[*plugins.Error](res.Err); !ok || e.Code != "content_filter" || len(res.Usage) != 1 {
@@ -481,6 +501,7 @@ func (c *cutOff) GenerateContent(ctx context.Context, msgs []llms.MessageContent
 }
 
 func TestPlainModel_RetriesLostConnection(t *testing.T) {
+	t.Parallel()
 	m := &cutOff{}
 	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"add"}}), plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{echo("add")}})
 	if res.Err != nil || m.asked != 3 {
@@ -516,6 +537,7 @@ func (p *plain) Call(context.Context, string, ...llms.CallOption) (string, error
 }
 
 func TestPlainModel_Streams(t *testing.T) {
+	t.Parallel()
 	p := &plain{chunks: []string{
 		"let me", "", " see", `[{"id":"c1","type":"function","function":{"name":"add","arguments":""}}]`, `[{"function":{"arguments":"{\"x\":1}"}}]`,
 	}}
@@ -531,6 +553,7 @@ func TestPlainModel_Streams(t *testing.T) {
 
 // Models that never report usage get an estimate.
 func TestUsage_EstimatesMissingCounts(t *testing.T) {
+	t.Parallel()
 	uncounted := func(r reply) reply {
 		r.resp.Usage = agui.TokenUsage{Provider: "p", Model: "m"}
 		return r

@@ -4,6 +4,7 @@ import "testing"
 
 // Endless blanks are not buffered.
 func TestMember_KeepsNoBlanks(t *testing.T) {
+	t.Parallel()
 	var m member
 	m.next(`{"answer"`)
 	for range 1000 {

@@ -35,6 +35,7 @@ func thread(n int) []agui.Message {
 }
 
 func TestHistory_KeepsWholeTurns(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ budget, turns int }{{10, 0}, {60, 1}, {110, 2}, {10_000, 5}} {
 		m := &model{replies: []reply{says("done")}}
 		a := newAgent(t, llm.Config{Model: m, History: test.budget})
@@ -53,6 +54,7 @@ func TestHistory_KeepsWholeTurns(t *testing.T) {
 
 // Turns are summarized once: later runs of the thread remember the summary, which nobody else can write.
 func TestHistory_IsSummarizedOnce(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{says("they spoke of q")}}
 	a := newAgent(t, llm.Config{Model: m, History: 200, Summarise: true})
 	cfg := plugintest.Config{Messages: thread(6)}
@@ -86,6 +88,7 @@ func TestHistory_IsSummarizedOnce(t *testing.T) {
 }
 
 func TestPrompt_Parts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.md": "the item", "long.md": strings.Repeat("x", 100)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -127,6 +130,7 @@ func (images) Takes(kind string, url bool) bool { return !url && kind == "image/
 
 // Media that no model accepts are a text in every turn.
 func TestPrompt_NamesUnsupportedParts(t *testing.T) {
+	t.Parallel()
 	for part, want := range map[string]string{
 		`{"type":"video","source":{"type":"url","value":"https://x.example/v"}}`:                "[video at https://x.example/v, which cannot be shown]",
 		`{"type":"image","source":{"type":"url","value":"https://x.example/i.png"}}`:            "[image at https://x.example/i.png, which cannot be shown]",
@@ -158,6 +162,7 @@ func TestPrompt_NamesUnsupportedParts(t *testing.T) {
 
 // The text of a client tool's failure remains visible in later runs.
 func TestPrompt_HasResultsOfEarlierRuns(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		result agui.Message
 		want   string
@@ -188,6 +193,7 @@ func TestPrompt_HasResultsOfEarlierRuns(t *testing.T) {
 }
 
 func TestDirectory_YieldsOnlyItsOwnText(t *testing.T) {
+	t.Parallel()
 	above := t.TempDir()
 	dir := filepath.Join(above, "items")
 	none := "\x00"
@@ -251,6 +257,7 @@ func (s *source) Item(context.Context, *plugins.Input, string) (string, error) {
 
 // A client can name many items, but only as many are read as the prompt has room for.
 func TestItems_AreReadUpToLimit(t *testing.T) {
+	t.Parallel()
 	m, items := &model{replies: []reply{says("fine")}}, new(source)
 	in := plugins.Input{Query: "go", ContextItemIDs: make([]string, 100_000)}
 	if _, err := plugintest.Execute(t.Context(), newAgent(t, llm.Config{Model: m, Items: items}), plugintest.Config{Input: in}); err != nil {
@@ -265,6 +272,7 @@ func TestItems_AreReadUpToLimit(t *testing.T) {
 }
 
 func TestTools_NamesSuitProviders(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("n", 64)
 	const chinese, cut = "t_elhty5vk", "_dy73nvkf"
 	m := &model{replies: []reply{asks("", "a_b {}", "a_b_fzztnxeo {}", "a-b {}", chinese+" {}"), says("done")}}
@@ -289,6 +297,7 @@ func TestTools_NamesSuitProviders(t *testing.T) {
 
 // A result that the prompt shortens counts as long as it is there.
 func TestHistory_CountsResultsAsTheModelGetsThem(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{says("done")}}
 	messages := thread(4)
 	for i := range messages {

@@ -21,6 +21,7 @@ import (
 )
 
 func TestCrash_InModelCall(t *testing.T) {
+	t.Parallel()
 	var made atomic.Int64
 	note := tool{plugins.Info{Name: "note"}, func(context.Context, *plugins.Call) (string, error) {
 		return fmt.Sprint("note ", made.Add(1)), nil
@@ -80,6 +81,7 @@ func checkPrompt(t *testing.T, m *model, n int) {
 }
 
 func TestCrash_InToolCall(t *testing.T) {
+	t.Parallel()
 	began := make(chan struct{}, 1)
 	wait := once(func(ctx context.Context) error {
 		began <- struct{}{}
@@ -100,6 +102,7 @@ func TestCrash_InToolCall(t *testing.T) {
 
 // Two approvals of one tool in one turn are two questions with separate answers, also after a restart.
 func TestTools_ApprovalsAreSeparate(t *testing.T) {
+	t.Parallel()
 	gate := tool{plugins.Info{Name: "gate", Approval: true}, func(_ context.Context, call *plugins.Call) (string, error) {
 		return "did " + string(call.Args), nil
 	}}
@@ -139,6 +142,7 @@ func TestTools_ApprovalsAreSeparate(t *testing.T) {
 }
 
 func TestClientTools_AreCalled(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{asks("", `pick {"of": 2}`, "add {}"), says("done")}}
 	b := open(t, assistant(t, m), echo("add"))
 	s := b.start("go", agui.Tool{Name: "pick", Description: "Lets the person pick"})
@@ -162,6 +166,7 @@ func TestClientTools_AreCalled(t *testing.T) {
 // Calls of a client's tool with invalid arguments fail without reaching the client, and also if the schema takes too long
 // to check.
 func TestClientTools_ArgumentsAreValidated(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{
 		asks("", `pick {"of": "two"}`, `pick {}`, `slow {"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{}}}}}}}}}}}}}}}}}}}`),
 		asks("", `pick {"of": 2}`), says("done"),
@@ -197,6 +202,7 @@ func TestClientTools_ArgumentsAreValidated(t *testing.T) {
 
 // An agent called as a tool writes its own events, its usage counts, and its failure is a result.
 func TestTools_IncludeAgents(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{asks("", `writer {"query":"a poem"}`, `writer {}`, `broken {"query":"x"}`), says("done")}}
 	w := &model{replies: []reply{asks("", "add {}"), says("Roses are red")}}
 	writer := newAgent(t, llm.Config{Name: "writer", Description: "writes", Model: w, Tools: []string{"add"}})
@@ -214,6 +220,7 @@ func TestTools_IncludeAgents(t *testing.T) {
 }
 
 func TestLimits_IncludeCalledAgents(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{asks("", `writer {"query":"a poem"}`), says("done")}}
 	w := &model{replies: []reply{asks("", "add {}"), says("Roses are red")}}
 	writer := newAgent(t, llm.Config{Name: "writer", Model: w, Tools: []string{"add"}})
@@ -226,6 +233,7 @@ func TestLimits_IncludeCalledAgents(t *testing.T) {
 
 // An agent that calls itself repeatedly ends.
 func TestTools_RecursionEnds(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{asks("", `assistant {"query":"again"}`), says("done")}}
 	b := open(t, assistant(t, m))
 	run := b.wait(b.start("go").RunID, runtime.Completed)
@@ -238,6 +246,7 @@ func TestTools_RecursionEnds(t *testing.T) {
 }
 
 func TestCancel_StopsNestedModelCall(t *testing.T) {
+	t.Parallel()
 	streaming, closed := make(chan struct{}, 1), make(chan struct{}, 1)
 	w := &model{replies: []reply{says("half")}}
 	early := agui.TokenUsage{Provider: "p", Model: "w", InputTokens: 700}
@@ -270,6 +279,7 @@ func TestCancel_StopsNestedModelCall(t *testing.T) {
 
 // Providers report usage with the complete answer. A user who cancels each run before that is still charged.
 func TestUsage_CancelledCallCounts(t *testing.T) {
+	t.Parallel()
 	streaming := make(chan struct{}, 1)
 	m := &model{replies: []reply{says(strings.Repeat("word ", 400))}}
 	m.replies[0].resp = llm.Response{}
@@ -311,6 +321,7 @@ func TestUsage_CancelledCallCounts(t *testing.T) {
 
 // Metrics and traces get the usage that counts for the project.
 func TestUsage_ReportedAsCounted(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{says(strings.Repeat("word ", 400))}}
 	m.replies[0].resp.Usage = agui.TokenUsage{}
 	b := open(t, newAgent(t, llm.Config{Model: m}))
@@ -326,6 +337,7 @@ func TestUsage_ReportedAsCounted(t *testing.T) {
 }
 
 func TestAgent_AppendedMessageIsInNextCall(t *testing.T) {
+	t.Parallel()
 	began, goOn := make(chan struct{}), make(chan struct{})
 	slow := tool{plugins.Info{Name: "slow"}, func(ctx context.Context, _ *plugins.Call) (string, error) {
 		close(began)
@@ -360,6 +372,7 @@ func TestAgent_AppendedMessageIsInNextCall(t *testing.T) {
 
 // Extreme values from a provider do not make invalid records.
 func TestUsage_LimitsExtremeValues(t *testing.T) {
+	t.Parallel()
 	m := &model{replies: []reply{asks("", "add {}"), asks("", "add {}"), says("done")}}
 	for i := range m.replies {
 		r := &m.replies[i].resp
@@ -379,6 +392,7 @@ func TestUsage_LimitsExtremeValues(t *testing.T) {
 
 // A node of a workflow is asked its input. The object of an agent with a schema is that of the node, and the run's result.
 func TestAgent_InWorkflow(t *testing.T) {
+	t.Parallel()
 	first, second := &model{replies: []reply{says(`{"city":"Oslo"}`)}}, &model{replies: []reply{says(`{"city":"Rome"}`)}}
 	schema := json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`)
 	b := open(t,
@@ -407,6 +421,7 @@ func TestAgent_InWorkflow(t *testing.T) {
 // While a guard of the output has not decided, nothing of an answer is shown, and text beside calls never is. The next prompt
 // has the calls with their results.
 func TestAgent_GuardHoldsText(t *testing.T) {
+	t.Parallel()
 	refuse := plugins.Guard{Name: "g", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
 		if s.Output == "fine" {
 			return plugins.Verdict{Verdict: plugins.Allow}, nil
@@ -434,6 +449,7 @@ func TestAgent_GuardHoldsText(t *testing.T) {
 // An agent with a window of 8,000 tokens makes twelve calls of a tool that returns 2 MB, over crashes. Each result is whole in a
 // file, on which the model reads on.
 func TestResult_LargeOneIsAFile(t *testing.T) {
+	t.Parallel()
 	const window, calls = 8000, 12
 	line := func(n int) string { return fmt.Sprintf("%d is a line\n", n) }
 	dump := tool{plugins.Info{Name: "dump", Idempotent: true}, func(_ context.Context, c *plugins.Call) (string, error) {

@@ -159,6 +159,7 @@ func callAs(t *testing.T, p *person, tool plugins.Tool) (out agui.ToolOutput, ca
 }
 
 func TestElicit_AsksAPerson(t *testing.T) {
+	t.Parallel()
 	asks, results := program(t), program(t)
 	asks.Env["MCP_SERVER"], results.Env["MCP_SERVER"] = "asks", "results"
 	for name, cfg := range map[string]mcp.Config{
@@ -193,6 +194,7 @@ func equalJSON(got json.RawMessage, want string) bool {
 
 // A tool that is not idempotent is called once, and the model learns why no person was asked.
 func TestElicit_NotIdempotent(t *testing.T) {
+	t.Parallel()
 	out, calls, err := callAs(t, new(person), find(t, started(t, endpoint(t, asksByRequest())), "it.deploy"))
 	if err != nil || calls != 1 || out.Status != agui.StatusPartial || out.Error == nil || out.Error.Code != "input_declined" ||
 		!strings.HasPrefix(out.ResultSummary, "deploy decline map[]\nThe tool asked a person \"Which seat?\" and was declined. ") {
@@ -206,6 +208,7 @@ func TestElicit_NotIdempotent(t *testing.T) {
 
 // A page to open is shown as a link, whether it comes as a question or as an error.
 func TestElicit_ShowsPages(t *testing.T) {
+	t.Parallel()
 	s := started(t, endpoint(t, asksByRequest()))
 	for name, want := range map[string]string{"it.sign": "accept", "it.unlock": "unlocked"} {
 		p := &person{answer: func(agui.Interrupt) plugins.Answer { return plugins.Answer{Payload: json.RawMessage(`{}`)} }}
@@ -221,6 +224,7 @@ func TestElicit_ShowsPages(t *testing.T) {
 
 // A program's question while several calls are in flight is declined, because any of them may ask it.
 func TestElicit_UnknownCall(t *testing.T) {
+	t.Parallel()
 	cfg := program(t)
 	cfg.Env["MCP_SERVER"] = "asks"
 	s := started(t, cfg)
@@ -240,6 +244,7 @@ func TestElicit_UnknownCall(t *testing.T) {
 
 // A question belongs to the task that it names, even in the stream of another call. A task without a waiting call asks no person.
 func TestElicit_RelatedTask(t *testing.T) {
+	t.Parallel()
 	for _, task := range []string{"T", "other"} {
 		t.Run(task, func(t *testing.T) { testRelatedTask(t, task) })
 	}
@@ -303,6 +308,7 @@ func testRelatedTask(t *testing.T, task string) {
 
 // The model learns of a few declined questions, and not of the same twice.
 func TestElicit_TellsFewDeclinedQuestions(t *testing.T) {
+	t.Parallel()
 	for name, method := range map[string]string{"same": `"sampling/createMessage"`, "many": `"wants %d ` + strings.Repeat("x", 2000) + `"`} {
 		s := started(t, playedTasks(t, func(string, json.RawMessage) string {
 			var requests []string
@@ -325,6 +331,7 @@ func TestElicit_TellsFewDeclinedQuestions(t *testing.T) {
 
 // A question shows none of our secrets: not in its link, its schema or the name of its method.
 func TestElicit_HidesSecrets(t *testing.T) {
+	t.Parallel()
 	const secret = `head secret\u002dkey`
 	question := `{"mode":"url","message":"` + secret + `","url":"https://example.com/?a=head+secret-key&b=head%20secret-key&c=` + secret + `","requestedSchema":{"title":"` + secret + `","properties":{"b":{},"a":{}}}}`
 	method := "elicitation/create"
@@ -351,6 +358,7 @@ func TestElicit_HidesSecrets(t *testing.T) {
 
 // No message of a server repeats our credentials: not its results, and not the descriptions of its tools.
 func TestResult_HidesCredentials(t *testing.T) {
+	t.Parallel()
 	const token = "bearer-token-1"
 	cfg := playedBy(t, func(w http.ResponseWriter, r *http.Request, method string) {
 		switch method {

@@ -13,6 +13,7 @@ import (
 
 // The server is unavailable for a while.
 func TestHealth_FollowsConnection(t *testing.T) {
+	t.Parallel()
 	const key = "sk-0123456789abcdef"
 	var away, listening atomic.Bool
 	up := handle(t, newServer(nil))

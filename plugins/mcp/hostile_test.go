@@ -44,6 +44,7 @@ func hostile(t *testing.T, answer func(method string, h http.Header) string) str
 }
 
 func TestErrors_HideSecrets(t *testing.T) {
+	t.Parallel()
 	url := hostile(t, func(method string, h http.Header) string {
 		switch method {
 		case "tools/list":
@@ -81,6 +82,7 @@ func TestErrors_HideSecrets(t *testing.T) {
 
 // A cursor that comes again is the sign of a list without an end.
 func TestList_CursorRepeats(t *testing.T) {
+	t.Parallel()
 	var pages atomic.Int64
 	url := hostile(t, func(method string, _ http.Header) string {
 		if method != "tools/list" {
@@ -97,6 +99,7 @@ func TestList_CursorRepeats(t *testing.T) {
 
 // Listing stops early for an endless list or huge tools, and the log stays short.
 func TestList_IsLimited(t *testing.T) {
+	t.Parallel()
 	giant := strings.Repeat("x", 1<<20)
 	for name, page := range map[string]struct {
 		tools int

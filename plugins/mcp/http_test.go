@@ -85,6 +85,7 @@ func reply(w http.ResponseWriter, r *http.Request, result string) {
 
 // An odd part of a result costs that part, and no more.
 func TestResult_OddMembers(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ result, want string }{
 		"unknown content":    {`{"content":[{"type":"text","text":"hi"},{"type":"hologram","depth":3}]}`, "hi\n[content of type hologram] {\"type\":\"hologram\",\"depth\":3}"},
 		"flag as text":       {`{"content":[{"type":"text","text":"hi"}],"isError":"false"}`, "hi"},
@@ -151,6 +152,7 @@ func TestResult_OddMembers(t *testing.T) {
 
 // A response is read by its content.
 func TestResponse_OddForms(t *testing.T) {
+	t.Parallel()
 	write := func(kind, format string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header()["Content-Type"] = nil
@@ -203,6 +205,7 @@ func TestResponse_OddForms(t *testing.T) {
 
 // An error of a call is reported with its status and its sentence, and the session goes on.
 func TestCall_ErrorIsTold(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		status     int
 		kind, body string
@@ -307,6 +310,7 @@ func (l *locked) Write(p []byte) (int, error) {
 
 // A server that refuses the first request says why.
 func TestConnect_RefusalIsTold(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		status     int
 		kind, body string
@@ -339,6 +343,7 @@ func TestConnect_RefusalIsTold(t *testing.T) {
 
 // A session that is gone, in any form, is joined anew, and the call is made again once.
 func TestCall_LostSession(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		status int
 		body   string
@@ -408,6 +413,7 @@ func TestCall_LostSession(t *testing.T) {
 
 // A stream for the server's own messages that ends at once, or never begins, costs nothing.
 func TestStream_EndsAtOnce(t *testing.T) {
+	t.Parallel()
 	for name, get := range map[string]http.HandlerFunc{
 		"200 empty": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/event-stream") },
 		"200 json":  func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") },
@@ -500,6 +506,7 @@ func TestStream_OpensLater(t *testing.T) {
 
 // A server that has only the transport of 2024 is spoken to.
 func TestConnect_SSEOnly(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{404, 405, 400} {
 		var mu sync.Mutex
 		streams := map[string]chan string{}

@@ -71,6 +71,7 @@ func scripted(t *testing.T, s script) mcp.Config {
 
 // Lines on standard output that are no messages are skipped and logged.
 func TestProgram_OddLines(t *testing.T) {
+	t.Parallel()
 	const hi = `{"jsonrpc":"2.0","id":$id,"result":` + hiResult + `}`
 	calls := script{
 		"banner":         "working...\n" + hi + "\ndone\n",
@@ -122,6 +123,7 @@ func TestProgram_OddLines(t *testing.T) {
 
 // The reason of a program's end has its standard error.
 func TestProgram_LastWords(t *testing.T) {
+	t.Parallel()
 	for method, want := range map[string]string{"initialize": "NOTION_TOKEN is not set", "tools/list": "NOTION_TOKEN is not set"} {
 		cfg := scripted(t, script{method: "exit starting up\nError: NOTION_TOKEN is not set\n    at main (x.js:1)\n"})
 		cfg.Required = true

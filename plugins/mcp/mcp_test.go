@@ -171,6 +171,7 @@ func call(t *testing.T, s *mcp.Server, name, args string) (agui.ToolOutput, erro
 }
 
 func TestTools_AreConverted(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]mcp.Config{"stdio": program(t), "http": endpoint(t, newServer(nil))} {
 		t.Run(name, func(t *testing.T) {
 			cfg.Approval = []string{"d*"}
@@ -204,6 +205,7 @@ func TestTools_AreConverted(t *testing.T) {
 }
 
 func TestTools_OnlyAllowed(t *testing.T) {
+	t.Parallel()
 	cfg := endpoint(t, newServer(nil))
 	cfg.Allow = []string{"e*", "rich", "nobody"}
 	if diff := cmp.Diff([]string{"it.echo", "it.rich"}, names(started(t, cfg))); diff != "" {
@@ -212,6 +214,7 @@ func TestTools_OnlyAllowed(t *testing.T) {
 }
 
 func TestCall_FailsWhenServerDies(t *testing.T) {
+	t.Parallel()
 	s := started(t, program(t))
 	_, err := call(t, s, "it.die", `{}`)
 	if e, ok := errors.AsType[*plugins.Error](err); !ok || e.Code != "tool_unavailable" || !e.Retryable {
@@ -224,6 +227,7 @@ func TestCall_FailsWhenServerDies(t *testing.T) {
 }
 
 func TestCall_CancelReachesServer(t *testing.T) {
+	t.Parallel()
 	hanging := make(chan string, 4)
 	s := started(t, endpoint(t, newServer(hanging)))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -248,6 +252,7 @@ func TestCall_CancelReachesServer(t *testing.T) {
 }
 
 func TestTools_FollowServerList(t *testing.T) {
+	t.Parallel()
 	server := newServer(nil)
 	s := started(t, endpoint(t, server))
 	server.RemoveTools("die", "hang", "rich", "wrong")
@@ -270,6 +275,7 @@ func until(t *testing.T, ok func() bool) {
 
 // Baton connects to a server once it is available, for the first time or again.
 func TestStart_ServerUnavailable(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	handler := http.NotFoundHandler()
 	swap := func(h http.Handler) {
@@ -300,6 +306,7 @@ func TestStart_ServerUnavailable(t *testing.T) {
 }
 
 func TestNew_RefusesInvalidConfig(t *testing.T) {
+	t.Parallel()
 	for _, cfg := range []mcp.Config{
 		{},
 		{Name: "a.b", URL: "http://host"},
@@ -318,6 +325,7 @@ func TestNew_RefusesInvalidConfig(t *testing.T) {
 
 // A program that does not exist fails nothing but its tools.
 func TestStart_MissingProgram(t *testing.T) {
+	t.Parallel()
 	s := started(t, mcp.Config{Command: []string{"no-such-program"}, Required: true})
 	if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "no-such-program") {
 		t.Errorf("got %v", err)
@@ -329,6 +337,7 @@ func TestStart_MissingProgram(t *testing.T) {
 
 // Start does not wait for a server that never answers.
 func TestStart_SilentServer(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{}, 9)
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -361,6 +370,7 @@ func TestStart_SilentServer(t *testing.T) {
 
 // The server refuses a call with an error code that the SDK also uses for unsent calls.
 func TestCall_ServerErrorIsNotRepeated(t *testing.T) {
+	t.Parallel()
 	for _, code := range []int64{-32003, -32004} {
 		var calls atomic.Int64
 		server := newServer(nil)
@@ -380,6 +390,7 @@ func TestCall_ServerErrorIsNotRepeated(t *testing.T) {
 
 // The server forgets its sessions while a call runs; another call notices it first.
 func TestCall_RunningCallIsNotRepeated(t *testing.T) {
+	t.Parallel()
 	var calls atomic.Int64
 	began, release := make(chan struct{}, 9), make(chan struct{})
 	serve := func() http.Handler {

@@ -12,6 +12,7 @@ import (
 
 // Names that do not fit are shortened with a hash, distinct, and lead to the server's tool; no tool is left out.
 func TestNames_AreShortened(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("very_long_", 9)
 	for name, c := range map[string]struct {
 		tools []string

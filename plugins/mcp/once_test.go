@@ -12,6 +12,7 @@ import (
 
 // A model and a viewer get each content once: neither a structured content that says the same, nor the data of a picture as text.
 func TestResult_ContentOnce(t *testing.T) {
+	t.Parallel()
 	data := strings.Repeat("iVBORw0KGgo/+/+/", 8) + "iVBORw=="
 	escaped := strings.ReplaceAll(data, "/", `\/`)
 	image := `{"type":"image","data":"` + data + `","mimeType":"image/png"}`
@@ -78,6 +79,7 @@ func TestResult_ContentOnce(t *testing.T) {
 
 // A picture that a server sends twice, and with it every byte of a message, may have 5 MB; a larger one is refused with a sentence.
 func TestResult_LargePicture(t *testing.T) {
+	t.Parallel()
 	for size, works := range map[int]bool{5_000_000: true, 6 << 20: false} {
 		picture := make([]byte, size)
 		_, _ = rand.NewChaCha8([32]byte{}).Read(picture)

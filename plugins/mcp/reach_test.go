@@ -62,6 +62,7 @@ func (s *restarting) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // A call waits for a server that restarts as long as its time limit allows, and not for one whose port refuses connections.
 func TestCall_WaitsForRestart(t *testing.T) {
+	t.Parallel()
 	refusing := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	for name, tt := range map[string]struct {
 		down  error         // of attempts to connect, nil if they hang

@@ -16,6 +16,7 @@ func newTestTap() *tap {
 
 // Calls that ended long ago without a response are forgotten, also if nothing is asked.
 func TestTap_ForgetsCalls(t *testing.T) {
+	t.Parallel()
 	tp := newTestTap()
 	for i := range 100 {
 		id, _ := jsonrpc.MakeID(float64(i))
@@ -31,6 +32,7 @@ func TestTap_ForgetsCalls(t *testing.T) {
 
 // Two questions of one id, in the streams of two calls, are two questions.
 func TestTap_QuestionsOfOneID(t *testing.T) {
+	t.Parallel()
 	tp := newTestTap()
 	for range 2 {
 		tp.asks(&frame{ID: []byte("1"), Params: []byte(`{}`)}, &exchange{asker: &asker{}})
@@ -42,6 +44,7 @@ func TestTap_QuestionsOfOneID(t *testing.T) {
 
 // A question that names no task, outside of a call's stream, can be that of each call in flight and of each task.
 func TestTap_UnnamedQuestion(t *testing.T) {
+	t.Parallel()
 	tp := newTestTap()
 	a, b := new(asker), new(asker)
 	tp.tasks.enter(a)

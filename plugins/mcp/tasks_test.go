@@ -125,6 +125,7 @@ func newTaskServer() *taskServer { return &taskServer{cancelled: make(chan strin
 
 // A task is polled, and its result is that of the call.
 func TestTask_IsPolled(t *testing.T) {
+	t.Parallel()
 	stdio := program(t)
 	stdio.Env["MCP_SERVER"] = "tasks"
 	newer := newTaskServer()
@@ -151,6 +152,7 @@ func TestTask_IsPolled(t *testing.T) {
 
 // A call that has a task polls it, and is made again only if the task is lost and the tool idempotent.
 func TestTask_Resumes(t *testing.T) {
+	t.Parallel()
 	server := newTaskServer()
 	s := started(t, server.overHTTP(t))
 	server.answer("tools/call", json.RawMessage(`{"name":"build","task":{"ttl":5000}}`))
@@ -186,6 +188,7 @@ func TestTask_Resumes(t *testing.T) {
 
 // The end of a call cancels its task, unless the run goes on at the next start.
 func TestTask_IsCancelled(t *testing.T) {
+	t.Parallel()
 	server := newTaskServer()
 	s := started(t, server.overHTTP(t))
 	for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
@@ -212,6 +215,7 @@ func TestTask_IsCancelled(t *testing.T) {
 
 // A task that asks a person is cancelled. The call is made again, and its next task gets the answer.
 func TestTask_AsksAPerson(t *testing.T) {
+	t.Parallel()
 	server := newTaskServer()
 	server.extension = true
 	s := started(t, server.overHTTP(t))
@@ -454,6 +458,7 @@ func TestTask_IsGivenUp(t *testing.T) {
 
 // A call that is cancelled before it has kept its task cancels it.
 func TestTask_IsCancelledAtOnce(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancels := 0
 	s := started(t, playedTasks(t, func(method string, _ json.RawMessage) string {
@@ -473,6 +478,7 @@ func TestTask_IsCancelledAtOnce(t *testing.T) {
 
 // A result with a member task is a result, unless a task was asked for and there is nothing else.
 func TestTask_IsNoResult(t *testing.T) {
+	t.Parallel()
 	for name, result := range map[string]string{
 		"it.book": `{"task":{"taskId":"7","title":"Buy milk"}}`,
 		"it.pay":  `{"task":{"taskId":"7"},"content":[{"type":"text","text":"7 Buy milk"}]}`,

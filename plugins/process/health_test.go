@@ -14,6 +14,7 @@ import (
 
 // The program ends, and is started again.
 func TestHealth_FollowsProgram(t *testing.T) {
+	t.Parallel()
 	const key = "sk-0123456789abcdef"
 	a, err := process.NewAgent(process.Config{
 		Info: plugins.Info{Name: "scorer"}, Command: []string{"python3", "testdata/agent.py"}, Env: map[string]string{"KEY": key},
@@ -46,6 +47,7 @@ func TestHealth_FollowsProgram(t *testing.T) {
 
 // The health has the time of the first failure and no secret.
 func TestHealth_FailedStart(t *testing.T) {
+	t.Parallel()
 	const key = "sk-0123456789abcdef"
 	script := t.TempDir() + "/agent.sh"
 	answer := `read line; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"the key '$KEY' is not known"}}'; sleep 1`

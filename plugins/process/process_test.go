@@ -52,6 +52,7 @@ func steps(steps ...[]any) plugins.Input {
 }
 
 func TestAgent_DoesAllThatGoCan(t *testing.T) {
+	t.Parallel()
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) { doesWhatOneInGoCan(t, started(t, command)) })
 	}
@@ -94,6 +95,7 @@ func doesWhatOneInGoCan(t *testing.T, a *process.Agent) {
 }
 
 func TestAgent_Replays(t *testing.T) {
+	t.Parallel()
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) { isSafeToCallAgain(t, started(t, command)) })
 	}
@@ -123,6 +125,7 @@ func TestAgent_EnvironmentIsMinimal(t *testing.T) {
 }
 
 func TestAgent_Errors(t *testing.T) {
+	t.Parallel()
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) { errorsAreItsOwn(t, started(t, command)) })
 	}
@@ -130,6 +133,7 @@ func TestAgent_Errors(t *testing.T) {
 
 // What is no JSON is an error of the run that has it, wherever it stands; a run that catches the error goes on.
 func TestAgent_InvalidValues(t *testing.T) {
+	t.Parallel()
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) {
 			a := started(t, command)
@@ -156,6 +160,7 @@ func TestAgent_InvalidValues(t *testing.T) {
 
 // A value is on replay what it was.
 func TestAgent_ValuesGoThroughJSON(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]string{"python": "[1, 2] awaited", "typescript": "string awaited"} {
 		res := plugintest.Run(t, started(t, languages(t)[name]), plugintest.Config{Input: steps([]any{"typed"})})
 		if res.Err != nil || res.Text() != want {
@@ -166,6 +171,7 @@ func TestAgent_ValuesGoThroughJSON(t *testing.T) {
 
 // What an agent and its children read and print is no message.
 func TestAgent_KeepsItsPipes(t *testing.T) {
+	t.Parallel()
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) {
 			var out buffer
@@ -187,6 +193,7 @@ func TestAgent_KeepsItsPipes(t *testing.T) {
 
 // JavaScript splits strings in the middle of surrogate pairs.
 func TestAgent_SplitCharacters(t *testing.T) {
+	t.Parallel()
 	res := plugintest.Run(t, started(t, []string{"node", typescript(t)}), plugintest.Config{Input: steps([]any{"units", "a😀b😁"})})
 	if res.Err != nil || res.Text() != "a😀b😁" {
 		t.Errorf("%q, %v", res.Text(), res.Err)
@@ -218,6 +225,7 @@ func errorsAreItsOwn(t *testing.T, a *process.Agent) {
 }
 
 func TestAgent_RestartsAfterCrash(t *testing.T) {
+	t.Parallel()
 	a := python(t)
 	mark := filepath.Join(t.TempDir(), "mark")
 	res := plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"say", "before"}, []any{"append", mark}, []any{"exit", 3})})
@@ -239,6 +247,7 @@ func TestAgent_RestartsAfterCrash(t *testing.T) {
 
 // A program is replaced by its code as it is now, unless that cannot be started. A run that executes ends in the old process.
 func TestAgent_Renew(t *testing.T) {
+	t.Parallel()
 	script := filepath.Join(t.TempDir(), "agent.sh")
 	write := func(text string) {
 		t.Helper()
@@ -274,6 +283,7 @@ func TestAgent_Renew(t *testing.T) {
 
 // The end of a program with several runs counts for none of them. A run that was interrupted twice gets a process of its own, where it does.
 func TestAgent_GetsAProcessOfItsOwn(t *testing.T) {
+	t.Parallel()
 	a := python(t)
 	ended := func(in plugins.Input) *plugins.Interrupted {
 		res, _ := plugintest.Execute(t.Context(), a, plugintest.Config{Input: in})
@@ -356,6 +366,7 @@ func TestAgent_SilentWithoutPromise(t *testing.T) {
 }
 
 func TestAgent_CancelReturnsAtOnce(t *testing.T) {
+	t.Parallel()
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) {
 			a := started(t, command)
@@ -387,6 +398,7 @@ func TestAgent_CancelReturnsAtOnce(t *testing.T) {
 
 // The log names a run whose program does not end it.
 func TestAgent_HangIsLogged(t *testing.T) {
+	t.Parallel()
 	var log strings.Builder
 	told := make(chan struct{})
 	a, err := process.NewAgent(process.Config{
@@ -424,6 +436,7 @@ func (w warned) Write(line []byte) (int, error) {
 }
 
 func TestAgent_RunsShareProgram(t *testing.T) {
+	t.Parallel()
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) {
 			a := started(t, command)
@@ -445,6 +458,7 @@ func TestAgent_RunsShareProgram(t *testing.T) {
 }
 
 func TestAgent_FloodWaitsForLog(t *testing.T) {
+	t.Parallel()
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) {
 			res := plugintest.Run(t, started(t, command), plugintest.Config{Input: steps([]any{"flood", 2_000})})

@@ -50,6 +50,7 @@ func settled(t *testing.T, a *process.Agent) *process.Agent {
 }
 
 func TestStart_Errors(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ script, want string }{
 		{"exit 3", "exit status 3"},
 		{"echo KEY is not set >&2; exit 3", "exit status 3; it said: KEY is not set"},
@@ -82,6 +83,7 @@ func TestStart_Errors(t *testing.T) {
 }
 
 func TestStart_FailureEndsProgram(t *testing.T) {
+	t.Parallel()
 	var out buffer
 	a := shellWithin(t, time.Minute, `read a; echo '{"jsonrpc":"2.0","id":1,"result":{"protocol":1}}'; cat >/dev/null; echo gone >&2`, slog.New(slog.NewTextHandler(&out, nil)))
 	if h := settled(t, a).Health(); h == nil || h.OK {
@@ -94,6 +96,7 @@ func TestStart_FailureEndsProgram(t *testing.T) {
 
 // Close ends a program that has not answered yet.
 func TestClose_EndsStart(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := buffer{told: cancel} // called at the program's first output
@@ -112,6 +115,7 @@ func TestClose_EndsStart(t *testing.T) {
 }
 
 func TestProtocol_InvalidLineIsLogged(t *testing.T) {
+	t.Parallel()
 	var out buffer
 	a := shell(t, `echo loading; `+hello+`read b; echo '[1]'; echo '{"jsonrpc":"2.0","id":2,"result":"fine"}'; cat >/dev/null`,
 		slog.New(slog.NewTextHandler(&out, nil)))
@@ -125,6 +129,7 @@ func TestProtocol_InvalidLineIsLogged(t *testing.T) {
 }
 
 func TestProtocol_MistakesFailRun(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ says, want string }{
 		"an unknown notification": {`{"method":"shout","params":{"run":2}}`, "needs an id"},
 		"params that are no text": {`{"method":"text","params":{"run":2,"delta":7}}`, "cannot unmarshal number"},
@@ -149,6 +154,7 @@ func TestProtocol_MistakesFailRun(t *testing.T) {
 // After an invalid message fails a run, Baton sends the program a cancel and waits for the response, as for any cancelled
 // run.
 func TestProtocol_MistakeCancelsRun(t *testing.T) {
+	t.Parallel()
 	flood := `line='{"jsonrpc":"2.0","method":"text","params":{"run":2,"delta":"'$(head -c 1000000 /dev/zero | tr '\0' x)'"}}'; for i in $(seq 20); do echo "$line"; done; `
 	for name, says := range map[string]string{
 		"a notification that fails": `echo '{"jsonrpc":"2.0","method":"text","params":{"run":2,"delta":7}}'; `,
@@ -192,6 +198,7 @@ func TestProtocol_MistakeCancelsRun(t *testing.T) {
 }
 
 func TestProtocol_InvalidRequestsGetErrors(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ asks, want string }{
 		"an unknown method":      {`{"id":"a","method":"shout","params":{"run":2}}`, `"code":-32601`},
 		"an unknown scope":       {`{"id":"a","method":"next","params":{"run":2,"in":"s9"}}`, `there is no scope`},
@@ -254,6 +261,7 @@ func TestProtocol_InvalidLineEndsItsRequest(t *testing.T) {
 
 // A request that cannot be read gets the reason, and a line that belongs to none ends none.
 func TestProtocol_InvalidRequestGetsItsReason(t *testing.T) {
+	t.Parallel()
 	script := hello + `read b; echo '{"jsonrpc":"2.0","id":"b1","method":"tools","params":{"run":2,"calls":[NaN]}}'; read c; echo "$c" >&2; ` +
 		`head -c 17000000 /dev/zero | tr '\0' x; echo; echo '{"id":2,"result":"well"}'; cat >/dev/null`
 	var out buffer
@@ -269,6 +277,7 @@ func TestProtocol_InvalidRequestGetsItsReason(t *testing.T) {
 
 // A program that does not wait writes more than its run accepts.
 func TestProtocol_LimitsInbox(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	var opened sync.Once
 	host := &watcher{saw: func(string) { <-gate }}
@@ -323,6 +332,7 @@ func TestProtocol_OneAnswerPerRun(t *testing.T) {
 
 // A program answers a run whose messages are unhandled when it is cancelled.
 func TestProtocol_AnswerBeforeCancelIsNoHang(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	gate := make(chan struct{})

@@ -69,6 +69,7 @@ func typescript(t *testing.T) string {
 
 // The programs of docs/process.md start, and the TypeScript one compiles.
 func TestDocs_ExamplesOfPrograms(t *testing.T) {
+	t.Parallel()
 	docs, err := os.ReadFile("../../docs/process.md")
 	if err != nil {
 		t.Fatal(err)
@@ -110,6 +111,7 @@ func compile(t *testing.T, dir, path string) *exec.Cmd {
 }
 
 func TestSDK_PackagesPassTheirTests(t *testing.T) {
+	t.Parallel()
 	typescript(t) // skips without the packages
 	dist := t.TempDir()
 	for dir, commands := range map[string][][]string{

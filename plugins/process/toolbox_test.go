@@ -11,6 +11,7 @@ import (
 )
 
 func TestToolbox_HasTools(t *testing.T) {
+	t.Parallel()
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) {
 			b, err := process.NewToolbox(process.Config{Info: plugins.Info{Name: "sums", Approver: plugins.Approver{By: plugins.ByAdmin}}, Command: command})
@@ -48,6 +49,7 @@ func TestToolbox_HasTools(t *testing.T) {
 }
 
 func TestToolbox_WithoutToolsFails(t *testing.T) {
+	t.Parallel()
 	b, err := process.NewToolbox(process.Config{Info: plugins.Info{Name: "sums"}, Command: []string{"/bin/sh", "-c", hello + "cat >/dev/null"}})
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 )
 
 func TestConnection_EndsWhenIdleOrCancelled(t *testing.T) {
+	t.Parallel()
 	asked, left := make(chan struct{}, 2), make(chan struct{}, 2)
 	hang := func(w http.ResponseWriter, r *http.Request) {
 		stream(started)(w, r)
@@ -48,6 +49,7 @@ func TestConnection_EndsWhenIdleOrCancelled(t *testing.T) {
 
 // A run that is left before its end is stopped, and so is the one that another server left behind; no other.
 func TestConnection_StopsRunsThatGoOn(t *testing.T) {
+	t.Parallel()
 	asked := make(chan string, 10)
 	stops := make(chan *http.Request, 10)
 	answers := make(chan http.HandlerFunc, 10)
@@ -110,6 +112,7 @@ func TestConnection_StopsRunsThatGoOn(t *testing.T) {
 }
 
 func TestConnection_ReadsLastEventWithoutEmptyLine(t *testing.T) {
+	t.Parallel()
 	for end, code := range map[string]string{
 		strings.TrimSpace(finished):        "",
 		strings.TrimSpace(finished) + "\n": "",
@@ -128,6 +131,7 @@ func TestConnection_ReadsLastEventWithoutEmptyLine(t *testing.T) {
 
 // A stream is read by what it is: its type need not say so, and nobody has asked for its compression.
 func TestConnection_ReadsStreamsOfAnyType(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"", "text/plain", "application/json", "application/octet-stream", "text/event-stream; charset=utf-8", "application/x-ndjson"} {
 		for _, begin := range []string{"", "\ufeff", "\n", ": hello\n\n", "event: message\n"} {
 			for _, zips := range []bool{false, true} {
@@ -165,6 +169,7 @@ func numbered(until int) http.HandlerFunc {
 }
 
 func TestConnection_ResumesNumberedEvents(t *testing.T) {
+	t.Parallel()
 	s := serve(t, numbered(3), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, numbered(4), numbered(99))
 	res := plugintest.Run(t, s.agent(t), plugintest.Config{Input: plugins.Input{Query: "go"}})
 	if res.Err != nil || res.Output.Answer != "hello world" || strings.Count(res.Log(), `"TEXT_MESSAGE_START"`) != 1 {
@@ -178,6 +183,7 @@ func TestConnection_ResumesNumberedEvents(t *testing.T) {
 }
 
 func TestRun_RepeatsRequestAfterCrash(t *testing.T) {
+	t.Parallel()
 	s := serve(t, stream(started+`{"type":"STATE_SNAPSHOT","snapshot":{"list":[1]}}
 		{"type":"STATE_DELTA","delta":[{"op":"add","path":"/list/-","value":2}]}`+"\n"+hello+finished))
 	cfg := plugintest.Config{Input: plugins.Input{Query: "go"}, CrashBefore: 2}

@@ -19,6 +19,7 @@ import (
 
 // A run ends with its stream: what follows its end belongs to it.
 func TestEnd_IsEndOfStream(t *testing.T) {
+	t.Parallel()
 	const (
 		again    = "\n" + started
 		call     = `{"type":"TOOL_CALL_CHUNK","toolCallId":"c","toolCallName":"look","delta":"{}"}`
@@ -77,6 +78,7 @@ func (p piped) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // A stream that stays open after the end of its run is closed two seconds after its last event; comments are none.
 func TestEnd_ClosesOpenStream(t *testing.T) {
+	t.Parallel()
 	const (
 		look = `{"type":"TOOL_CALL_CHUNK","toolCallId":"c","toolCallName":"look","delta":"{}"}`
 		seen = `{"type":"TOOL_CALL_RESULT","messageId":"q","toolCallId":"c","content":"seen"}`

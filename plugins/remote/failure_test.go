@@ -13,6 +13,7 @@ import (
 )
 
 func TestFailure_Codes(t *testing.T) {
+	t.Parallel()
 	elsewhere := serve(t, stream(started+hello+finished))
 	status := func(code int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

@@ -22,6 +22,7 @@ func grown(n int, round string) http.HandlerFunc {
 
 // A remote can open only as many entities as a run. Refused ones do not affect the others.
 func TestRelay_LimitsOpenEntities(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		round string
 		kind  agui.Type
@@ -58,6 +59,7 @@ func TestRelay_LimitsOpenEntities(t *testing.T) {
 
 // A remote's calls of client tools and its questions are limited too, although no event of ours shows them.
 func TestRelay_LimitsQuestions(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		most  int
 		round string

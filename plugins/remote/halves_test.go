@@ -8,6 +8,7 @@ import (
 
 // The number of stored halves is limited.
 func TestHalves_AreLimited(t *testing.T) {
+	t.Parallel()
 	h := halves{}
 	for i := range 10 * mostHalf {
 		h.join(fmt.Appendf(nil, `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m%d","delta":"\ud83d"}`, i), new(shorthands))

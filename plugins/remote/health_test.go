@@ -11,6 +11,7 @@ import (
 
 // The remote fails and recovers.
 func TestHealth_FollowsLatestRequest(t *testing.T) {
+	t.Parallel()
 	const key = "sk-0123456789abcdef"
 	refuse := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {

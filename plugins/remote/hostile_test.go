@@ -10,6 +10,7 @@ import (
 
 // A secret is redacted even where a message is cut.
 func TestFailure_CutMessageHidesSecret(t *testing.T) {
+	t.Parallel()
 	const secret = "first-half-second-half"
 	s := serve(t, stream(started+`{"type":"RUN_ERROR","message":"`+strings.Repeat("x", 8<<10-10)+secret+`"}`))
 	a := s.agent(t, func(cfg *remote.Config) { cfg.Headers = map[string]string{"Authorization": "Bearer " + secret} })

@@ -15,6 +15,7 @@ import (
 )
 
 func TestRun_ClientToolIsAnswered(t *testing.T) {
+	t.Parallel()
 	s := serve(t, stream(started+`{"type":"TEXT_MESSAGE_START","messageId":"m1","role":"assistant"}
 		{"type":"TEXT_MESSAGE_CONTENT","messageId":"m1","delta":"pick one"}
 		{"type":"TEXT_MESSAGE_END","messageId":"m1"}
@@ -78,6 +79,7 @@ func serveReplay(t *testing.T) plugins.Agent {
 }
 
 func TestRun_InterruptsAreAsked(t *testing.T) {
+	t.Parallel()
 	interrupt := "\n" + `{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"interrupt","interrupts":[` +
 		`{"id":"i1","reason":"tool_call","message":"Send?","toolCallId":"c"},{"id":"i2","reason":"input_required","message":"To whom?","responseSchema":{"type":"string"}}]}}`
 	s := serve(t, stream(started+`{"type":"TOOL_CALL_CHUNK","toolCallId":"c","toolCallName":"send","delta":"{\"a\":1}"}`+interrupt),
@@ -121,6 +123,7 @@ func send(id string) string {
 }
 
 func TestRun_CallStaysOpenWhileAsked(t *testing.T) {
+	t.Parallel()
 	said := `{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"Let me"}`
 	for name, tt := range map[string]struct {
 		runs    []string
@@ -262,6 +265,7 @@ func asksAboutCall(t *testing.T) plugins.Agent {
 // A question about a call that the remote has not announced, as of a suspended tool of Mastra's, shows that call with its tool and arguments
 // as far as the question has them.
 func TestRun_QuestionShowsItsCall(t *testing.T) {
+	t.Parallel()
 	said := `"toolName":"book","args":{"n":1}`
 	custom := func(value string) string {
 		return `{"type":"CUSTOM","name":"on_interrupt","value":` + value + `}`
@@ -304,6 +308,7 @@ func must[T any](v T, err error) T {
 }
 
 func TestRun_OnInterruptGetsCommand(t *testing.T) {
+	t.Parallel()
 	for value, message := range map[string]string{
 		`"Deploy?"`:                             "Deploy?",
 		`"{\"message\":\"Deploy?\",\"n\":1}"`:   "Deploy?",

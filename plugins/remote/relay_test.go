@@ -12,6 +12,7 @@ import (
 )
 
 func TestRelay_ConvertsEvents(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ in, want string }{
 		"text": {hello, `
 			text assistant
@@ -247,6 +248,7 @@ func TestRelay_ConvertsEvents(t *testing.T) {
 }
 
 func TestRelay_UsageAndResult(t *testing.T) {
+	t.Parallel()
 	s := serve(t, stream(started+`{"type":"RUN_FINISHED","threadId":"t","runId":"r","result":"42","usage":[{"provider":"p","model":"m","inputTokens":3,"outputTokens":4}]}`))
 	res := plugintest.Run(t, s.agent(t), plugintest.Config{Input: plugins.Input{Query: "go"}})
 	want := []agui.TokenUsage{{Provider: "p", Model: "m", InputTokens: 3, OutputTokens: 4, TotalTokens: 7}}

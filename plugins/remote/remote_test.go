@@ -14,6 +14,7 @@ import (
 )
 
 func TestNew_RefusesInvalidConfig(t *testing.T) {
+	t.Parallel()
 	for _, cfg := range []remote.Config{
 		{},
 		{URL: "ftp://host/x"},
@@ -32,6 +33,7 @@ func TestNew_RefusesInvalidConfig(t *testing.T) {
 }
 
 func TestRequest_FollowsAGUI(t *testing.T) {
+	t.Parallel()
 	s := serve(t, stream(started+hello+finished))
 	messages := []agui.Message{
 		{ID: "u1", Role: agui.RoleUser, Content: "one"},

@@ -33,6 +33,7 @@ func (s *server) calls(t *testing.T, n int) (list []string) {
 
 // A remote gets objects as arguments of calls, also of those that it made with others, in the same step and in later turns.
 func TestRequest_ArgumentsAreObjects(t *testing.T) {
+	t.Parallel()
 	begin := func(id, tool string) string {
 		return `{"type":"TOOL_CALL_START","toolCallId":"` + id + `","toolCallName":"` + tool + `"}` + "\n"
 	}
@@ -83,6 +84,7 @@ func TestRequest_ArgumentsAreObjects(t *testing.T) {
 // A call that was invented for the result of a call that the remote has not announced is shown, and not sent to that remote. A later
 // snapshot of the result is not shown again.
 func TestRequest_HasNoInventedCalls(t *testing.T) {
+	t.Parallel()
 	const (
 		asks     = `{"type":"CUSTOM","name":"on_interrupt","value":{"type":"mastra_suspend","toolCallId":"c","toolName":"book","args":{"n":1},"runId":"r"}}`
 		snapshot = `{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"q","role":"tool","toolCallId":"c","content":"booked"}]}` + "\n"
@@ -127,6 +129,7 @@ func TestRequest_HasNoInventedCalls(t *testing.T) {
 
 // An answer names the run that it is for: by the remote's own id if it has given one.
 func TestRequest_ResumeHasParent(t *testing.T) {
+	t.Parallel()
 	ask := func(id string) string {
 		return strings.ReplaceAll(interrupted("c"), `"runId":"r"`, id)
 	}
@@ -148,6 +151,7 @@ func TestRequest_ResumeHasParent(t *testing.T) {
 
 // A snapshot is never silently empty.
 func TestSnapshot_LossIsLogged(t *testing.T) {
+	t.Parallel()
 	for messages, want := range map[string]string{
 		`{"a":1}`: "0 of 0 messages are readable",
 		`[7]`:     "0 of 1 messages are readable",

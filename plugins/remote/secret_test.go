@@ -12,6 +12,7 @@ import (
 
 // A remote gets the opaque values of its own messages and calls alone.
 func TestRequest_HasNoValuesOfOthers(t *testing.T) {
+	t.Parallel()
 	s := serve(t, stream(started+hello+finished))
 	message := func(id, agent string) agui.Message {
 		by := json.RawMessage(`{"agent":"` + agent + `"}`)
@@ -31,6 +32,7 @@ func TestRequest_HasNoValuesOfOthers(t *testing.T) {
 
 // A remote's events do not repeat our credentials.
 func TestEvents_HideCredentials(t *testing.T) {
+	t.Parallel()
 	const token = "bearer-token-1"
 	s := serve(t, stream(started+`{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"as `+token+`"}
 		{"type":"STATE_SNAPSHOT","snapshot":{"by":"`+token+`"}}`+finished))
