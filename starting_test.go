@@ -2,6 +2,7 @@ package baton_test
 
 import (
 	"crypto/tls"
+	"database/sql"
 	"io"
 	"log/slog"
 	"net"
@@ -100,6 +101,39 @@ func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
 		c("/healthz", http.StatusOK, "ok")
 		c("/readyz", http.StatusOK, "ready")
 	}
+}
+
+// A server waits for a SQLite file that another program has locked, and says so to those who ask whether it lives.
+func TestStart_WaitsForALockedFile(t *testing.T) {
+	t.Parallel() // SQLite itself waits ten seconds
+	path, addr := sqlitetest.New(t), freeAddr(t)
+	other, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	other.SetMaxOpenConns(1)
+	for _, code := range []string{"PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE", "CREATE TABLE theirs (id)"} {
+		if _, err := other.ExecContext(t.Context(), code); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := baton.New(baton.Config{Database: "sqlite:" + path, Listen: addr, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	go func() { started <- s.Start(t.Context()) }()
+	defer s.Close()
+	probe(t, http.DefaultClient, "http://"+addr+"/healthz", http.StatusOK, "ok")
+	probe(t, http.DefaultClient, "http://"+addr+"/readyz", http.StatusServiceUnavailable, "The server waits for its database")
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	probe(t, http.DefaultClient, "http://"+addr+"/readyz", http.StatusOK, "ready")
 }
 
 // A program that does not listen learns at once that the database is away.
