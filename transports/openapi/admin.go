@@ -127,7 +127,7 @@ func (d *describer) admin() {
 		says("running", "Number of runs it executes."), says("free", "Number of further runs it can execute."),
 		says("queued", "Number of queued runs of all servers, as far as this server knows."),
 		says("agents", "Agents it offers in the project of the request."), says("id", "The server's id."),
-		says("address", "Where other servers reach it."), says("seenAt", "Time it was last seen."),
+		says("address", "Where clients reach it."), says("seenAt", "Time it was last seen."),
 		says("workflows", "Workflows it offers."),
 		says("tools", "Tools it offers."))
 	infer[wire.Servers](&d.schemas, "Servers", "The live servers of the database. The responding server is first.",

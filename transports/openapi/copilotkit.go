@@ -88,7 +88,7 @@ func (d *describer) kit() {
 		must("singleRoute", object("", must("resourceOperations", flag("")), must("threadEndpoints", threads)))))
 	d.schemas.name("CopilotKitStopped", object("Whether a run was stopped.",
 		must("stopped", flag("Whether a run was stopped.")), may("message", text("Why nothing was stopped.")),
-		may("interrupt", object("The event that clients of the run receive.",
+		may("interrupt", object("The error event for the client to show.",
 			must("type", constant("RUN_ERROR")), must("message", text("The error, for people.")), must("code", text("The error code."))))))
 	d.schemas.name("CopilotKitThreads", object("A page of threads.",
 		must("threads", list(ref("CopilotKitListedThread"), "The threads.")),

@@ -2263,7 +2263,7 @@ export interface components {
             stopped: boolean;
             /** @description Why nothing was stopped. */
             message?: string;
-            /** @description The event that clients of the run receive. */
+            /** @description The error event for the client to show. */
             interrupt?: {
                 /** @constant */
                 type: "RUN_ERROR";
@@ -5026,7 +5026,7 @@ export interface components {
             id: string;
             /** @description Name of its host. Null until the server has reported it. */
             name: string | null;
-            /** @description Where other servers reach it. */
+            /** @description Where clients reach it. */
             address: string | null;
             /** @description Baton's version. */
             version: string | null;
