@@ -90,7 +90,9 @@ func TestServe_ReloadsAtSIGHUP(t *testing.T) {
 func TestServe_KeepsProgramsThatWork(t *testing.T) {
 	t.Chdir(t.TempDir())
 	put(t, "agent.sh", `read a; echo '{"id":1,"result":{"protocol":1,"agent":{}}}'; for id in 2 3 4; do read b; echo '{"id":'$id',"result":"from '$0 $$'"}'; done; cat >/dev/null`)
-	declare := func(command string) { put(t, "baton.yaml", "agents:\n  sh: {command: "+command+"}\n") }
+	declare := func(command string) {
+		put(t, "baton.yaml", "agents:\n  sh: {command: "+command+"}\nmcp:\n  files: {command: [no-such-server]}\n")
+	}
 	declare("[/bin/sh, agent.sh]")
 	var stdout, stderr output
 	p := programOf(&stdout, &stderr, "serve", "--listen", "127.0.0.1:0", "--database", "sqlite:baton.db")
@@ -117,6 +119,11 @@ func TestServe_KeepsProgramsThatWork(t *testing.T) {
 	if log := stderr.String(); !strings.Contains(log, "sh: its changed program cannot be started, and the earlier one goes on") {
 		t.Errorf("the log does not say so:\n%s", log)
 	}
+	put(t, "baton.yaml", "agents:\n  sh: {command: [/bin/sh, agent.sh]}\nmcp:\n  files: {command: [no-other-server]}\n")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	stderr.until(t, "files: its changed program cannot be started, and the earlier one goes on")
 	put(t, "new.sh", `read a; echo '{"id":1,"result":{"protocol":1,"agent":{}}}'; read b; echo '{"id":2,"result":"from '$0 $$'"}'; cat >/dev/null`)
 	declare("[/bin/sh, new.sh]")
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {

@@ -148,9 +148,29 @@ func (s *Server) Findable() error {
 	return child.Find(s.cfg.Command, s.cfg.Dir)
 }
 
-// Start begins to connect, and keeps connecting until Close. It does not wait and does not fail, because the server's start
-// must depend on no tool server: Health has the reason of an absence.
+// Begin starts the program before Start, and fails if it cannot be connected. Close it then. A server at an address can be away for a while:
+// for one, Begin does nothing.
+func (s *Server) Begin(ctx context.Context) error {
+	if len(s.cfg.Command) == 0 {
+		return nil
+	}
+	_ = s.Start(ctx) // never fails
+	select {
+	case <-s.settled:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trouble
+}
+
+// Start begins to connect, unless Begin did, and keeps connecting until Close. It does not wait and does not fail, because the server's
+// start must depend on no tool server: Health has the reason of an absence.
 func (s *Server) Start(ctx context.Context) error {
+	if s.cancel != nil {
+		return nil
+	}
 	keep, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel, s.done = cancel, make(chan struct{})
 	go func() { // ends with Close

@@ -430,3 +430,31 @@ func TestCall_RunningCallIsNotRepeated(t *testing.T) {
 		t.Errorf("called %d times", n)
 	}
 }
+
+// A program that takes the place of another is started before that one is ended, and only once.
+func TestServer_Begin(t *testing.T) {
+	works, gone, ends := program(t), mcp.Config{Command: []string{"no-such-program"}}, mcp.Config{Command: []string{"sh", "-c", "exit 3"}}
+	for name, tt := range map[string]struct {
+		cfg mcp.Config
+		err string // empty if it can be connected
+	}{"it works": {works, ""}, "it is gone": {gone, "executable file not found"}, "it ends": {ends, "exit status 3"}, "an address": {mcp.Config{URL: "http://127.0.0.1:1"}, ""}} {
+		tt.cfg.Name, tt.cfg.Log = "it", slog.New(slog.NewTextHandler(t.Output(), nil))
+		s, err := mcp.New(tt.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Begin(t.Context())
+		if tt.err == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %v, want %q", name, err, tt.err)
+		}
+		if err := s.Start(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if name == "it works" && !s.Health().OK {
+			t.Errorf("%s: not connected after its start: %s", name, s.Health().Detail)
+		}
+		if err := s.Close(context.Background()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
