@@ -57,7 +57,6 @@ func mostRunning(t *testing.T, url string, names ...data.Name) (stop func() map[
 // All servers together execute no more runs of a project or a user than the limits allow, also while one after the other dies, and as
 // many.
 func TestCluster_CapsHoldOverAllServers(t *testing.T) {
-	t.Parallel()
 	url := postgrestest.New(t)
 	brief := agent{"brief", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for i := range 4 {
@@ -123,7 +122,6 @@ func TestCluster_CapsHoldOverAllServers(t *testing.T) {
 
 // What others have used of a budget counts some seconds later, and at once in lists and for a run that is near its limit.
 func TestCluster_BudgetsCountWhatOthersUse(t *testing.T) {
-	t.Parallel()
 	url := postgrestest.New(t)
 	var made, called atomic.Int64
 	cfg := budgeted(tokensADay(300, ""))
@@ -151,7 +149,6 @@ func TestCluster_BudgetsCountWhatOthersUse(t *testing.T) {
 
 // The limit on queued runs counts those of all servers.
 func TestCluster_QueueLimitCountsAllServers(t *testing.T) {
-	t.Parallel()
 	url := postgrestest.New(t)
 	hangs, _ := halves("half")
 	cfg := runtime.Config{QueueDepth: 3, Limits: runtime.Limits{Runs: 1}}
@@ -180,7 +177,6 @@ func TestCluster_QueueLimitCountsAllServers(t *testing.T) {
 
 // A deletion that a server has begun when it dies is completed by another.
 func TestCluster_CompletesDeletionsOfADeadServer(t *testing.T) {
-	t.Parallel()
 	url := postgrestest.New(t)
 	cfg := runtime.Config{Limits: runtime.Limits{DeletedAtOnce: 1}}
 	a, store := member(t, url, cfg, careless)
@@ -212,7 +208,6 @@ func TestCluster_CompletesDeletionsOfADeadServer(t *testing.T) {
 
 // While a server completes the deletion of a dead one, it takes runs of another dead one over, and further servers start.
 func TestCluster_TakesOverBesideADeletion(t *testing.T) {
-	t.Parallel()
 	url := postgrestest.New(t)
 	db := opened(t, url, time.Second)
 	slow := slowDeletions{db, make(chan struct{}), make(chan struct{})}

@@ -175,7 +175,6 @@ func TestMigrate_NamesTheOldestProgram(t *testing.T) {
 
 // A migration fences a server whose lease has ended, once it has been silent for a lease.
 func TestMigrate_FencesSilentServer(t *testing.T) {
-	t.Parallel()
 	url := servedBy(t, "silent", time.Now().Add(-time.Hour))
 	db, err := openAs(t.Context(), Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond}.withDefaults(), withNext(t, postgresDialect(), replaces))
 	if err != nil {

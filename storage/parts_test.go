@@ -75,7 +75,6 @@ func TestStatementsAreShorterThanTheLease(t *testing.T) {
 
 // A commit that takes longer than the lease renews it, so that the instance does not count as dead.
 func TestLateCommitRenewsTheLease(t *testing.T) {
-	t.Parallel()
 	url := storagetest.Postgres(t).NewDatabase(t)
 	const lease = time.Second
 	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease})

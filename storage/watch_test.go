@@ -15,7 +15,6 @@ import (
 
 // An instance has died once its row has stood still for a lease, over an unbroken chain of looks.
 func TestWatch_JudgesByAnUnbrokenChainOfLooks(t *testing.T) {
-	t.Parallel()
 	const lease = 4 * time.Second
 	start := time.Now()
 	// at is a look at a second that took some, and saw the rows.
@@ -434,7 +433,6 @@ func TestWatch_EndsAStoppedListener(t *testing.T) {
 
 // Where writing fails, a look fails, and no instance is fenced once writing is possible again.
 func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
-	t.Parallel()
 	url := storagetest.Postgres(t).NewDatabase(t)
 	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond})
 	if err != nil {
