@@ -32,8 +32,7 @@ RACED = $(addprefix $(shell go list -m)/,plugins plugins/mcp plugins/process run
 GOTEST = go test -vet=off -p 4 -parallel 8 -timeout 60m
 
 test: ## Run all tests, on SQLite and PostgreSQL and with real clients
-	@echo 'Installing what the tests need, then building them. On two cores all of it takes about 15 minutes;'
-	@echo 'go test ./PACKAGE tests one package.'
+	@echo 'Installing what the tests need, then building them. go test ./PACKAGE tests one package.'
 	.ci/setup
 	go run ./.ci/testenv $(MAKE) --no-print-directory --keep-going raced unraced modules
 
