@@ -274,8 +274,11 @@ func (r *Run) Ask(ctx context.Context, q agui.Interrupt) (Answer, error) {
 	return answer, r.noteWaiting(err)
 }
 
+// MaxMessages is how many messages Run.Messages returns at most.
+const MaxMessages = 2000
+
 // Messages returns the newest messages of the thread, oldest first, as they were when the run began: at most limit, or with 0 as many
-// as there are, up to 2,000 and 8 MB. It reports whether the thread has more. The instructions (messages of the roles system and
+// as there are, up to MaxMessages and 8 MB. It reports whether the thread has more. The instructions (messages of the roles system and
 // developer) are included however old they are. Each call has its result, except calls and results that are alone: those are left out.
 // A worker that another one called has only its query. A worker with guards of its input gets no reasoning, no activities and no members
 // that AG-UI does not know.

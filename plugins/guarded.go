@@ -25,13 +25,20 @@ type fresh struct {
 	Files []Attachment `json:"files,omitempty"` // of these messages
 	Fixed []string     `json:"fixed,omitempty"` // what cannot be rewritten: the rest of these messages, and instructions of clients
 	Query string       `json:"query,omitempty"` // another text, of a workflow's node
-	Last  string       `json:"last,omitempty"`  // identifies the last message
+	Notes []passing    `json:"notes,omitempty"` // what to remember of the messages once the guards have passed them
 }
 
-// What an agent remembers of a message that its guards have passed.
+// passing is what an agent remembers of a message that its guards have passed. It goes with the message.
+type passing struct {
+	ID  string `json:"id"`
+	Key string `json:"key"`
+	All bool   `json:"all,omitempty"` // and everything before it
+}
+
+// The texts that an agent remembers of such messages.
 const (
 	passedIt  = "passed"
-	passedAll = "passed all" // and everything before it
+	passedAll = "passed all"
 )
 
 // freshIn returns the part of the thread that the agent's guards have not passed. It reads back to the last message before which they have
@@ -45,7 +52,7 @@ func (c checker) freshIn(ctx context.Context) (fresh, error) {
 		msgs = slices.DeleteFunc(msgs, func(m agui.Message) bool { return byAgent(&m) })
 		keys := make([]string, len(msgs))
 		for i := range msgs {
-			keys[i] = noteKey(&msgs[i])
+			keys[i] = c.noteKey(&msgs[i])
 		}
 		notes, err := c.run.Recall(ctx, keys)
 		if err != nil {
@@ -53,32 +60,35 @@ func (c checker) freshIn(ctx context.Context) (fresh, error) {
 		}
 		query, all := c.run.Input.Query, false
 		var list []agui.Message
+		var passed []passing
 		for i := len(msgs) - 1; i >= 0 && !all; i-- {
 			m, note := &msgs[i], notes[keys[i]]
 			if note == "" {
-				list = append(list, *m)
+				list, passed = append(list, *m), append(passed, passing{ID: m.ID, Key: keys[i]})
 			}
 			if m.Role == agui.RoleUser && m.Text() == query {
 				query = "" // it is judged with the message
 			}
 			all = note == passedAll
 		}
-		if more && !all {
+		if more && !all && limit < MaxMessages {
 			continue
+		}
+		if whole := all || !more; whole && len(passed) > 0 { // older messages that come into sight later are new
+			passed = []passing{{passed[0].ID, passed[0].Key, true}}
 		}
 		slices.Reverse(list)
 		f := freshOf(list)
-		f.Query = query
+		f.Query, f.Notes = query, passed
 		return f, nil
 	}
 }
 
-// noteKey is what an agent remembers a message by: its id and what an edit can change.
-func noteKey(m *agui.Message) string {
-	bare := *m
-	bare.Metadata = nil // which the log completes
-	texts, fixed := messageTexts(&bare)
-	return "passed " + m.ID + " " + digest(fmt.Sprintf("%q %q", texts, fixed))
+// noteKey is what an agent remembers a message by: its id, all that can be changed in it, and the guards.
+func (c checker) noteKey(m *agui.Message) string {
+	texts, fixed := messageTexts(m)
+	guards, _ := json.Marshal(c.run.guards.Input) // they have texts and a duration
+	return "passed " + m.ID + " " + digest(fmt.Sprintf("%s %q %q", guards, texts, fixed))
 }
 
 // freshOf returns what messages have from people, clients and tools: all but the messages of agents.
@@ -90,7 +100,7 @@ func freshOf(msgs []agui.Message) (f fresh) {
 			continue
 		}
 		texts, fixed := messageTexts(m)
-		f.Last, f.Fixed = noteKey(m), append(f.Fixed, fixed...)
+		f.Fixed = append(f.Fixed, fixed...)
 		if m.Role == agui.RoleSystem || m.Role == agui.RoleDeveloper {
 			f.Fixed = append(f.Fixed, texts...)
 			continue
@@ -151,19 +161,28 @@ func (c checker) input(ctx context.Context) error {
 			in.Query = p.text
 		}
 	}
-	return c.passed(m, f.Last, passedAll)
+	return c.passed(m, f.Notes)
 }
 
-// passed remembers that the guards have passed a message, or m, which has replaced it. A message that was rewritten for a workflow's node alone
-// is judged again: the thread still has it.
-func (c checker) passed(m *agui.Message, key, note string) error {
-	switch {
-	case m == nil && key == "", m != nil && c.run.Input.Workflow != "":
+// passed remembers that the guards have passed messages, or m, which has replaced them. Messages that were rewritten for a workflow's node
+// alone are judged again: the thread still has them.
+func (c checker) passed(m *agui.Message, list []passing) error {
+	if m != nil && c.run.Input.Workflow != "" || len(list) == 0 {
 		return nil
-	case m != nil:
-		key = noteKey(m)
 	}
-	return c.run.Remember(key, note)
+	if m != nil {
+		list = []passing{{m.ID, c.noteKey(m), list[0].All}}
+	}
+	for _, p := range list {
+		text := passedIt
+		if p.All {
+			text = passedAll
+		}
+		if err := c.run.Remember(p.ID, p.Key, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // appended checks messages that were appended, and returns those that the guards leave.
@@ -177,9 +196,10 @@ func (c checker) appended(ctx context.Context, u Use, msgs []agui.Message) ([]ag
 		return msgs, err
 	}
 	for i := range msgs {
-		if err := c.passed(m, noteKey(&msgs[i]), passedIt); err != nil {
-			return msgs, err
-		}
+		f.Notes = append(f.Notes, passing{ID: msgs[i].ID, Key: c.noteKey(&msgs[i])})
+	}
+	if err := c.passed(m, f.Notes); err != nil {
+		return msgs, err
 	}
 	if m != nil {
 		msgs = slices.DeleteFunc(slices.Clone(msgs), func(m agui.Message) bool { return slices.Contains(f.IDs, m.ID) })
@@ -213,7 +233,7 @@ func (c checker) result(ctx context.Context, u Use, out *agui.ToolOutput) error 
 	if err := c.given(ctx, u, resultTexts(out), ids, "the result of a client's tool"); err != nil {
 		return err
 	}
-	return c.passed(nil, noteKey(&m), passedIt)
+	return c.passed(nil, []passing{{ID: m.ID, Key: c.noteKey(&m)}})
 }
 
 // passMessages asks the guards about messages, and about what a client sends beside them. It returns the message that replaces them if they

@@ -9,11 +9,14 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Remember stores a text of the agent about the thread under a key, for its later runs; the first text of a key stays. It goes with this run.
-// Nobody else can write or see it. It does nothing in an agent that another one called, and on a host without records of threads.
-func (r *Run) Remember(key, text string) error {
-	if h, ok := r.host.(interface{ Remember(key, text string) error }); ok {
-		return h.Remember(key, text)
+// Remember stores a text of the agent about the thread under a key, for its later runs; the first text of a key stays. It goes with the run
+// of the message that has the id about, or without an id with this run. Nobody else can write or see it. It does nothing in an agent that
+// another one called, and on a host without records of threads.
+func (r *Run) Remember(about, key, text string) error {
+	if h, ok := r.host.(interface {
+		Remember(about, key, text string) error
+	}); ok {
+		return h.Remember(about, key, text)
 	}
 	return nil
 }

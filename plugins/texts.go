@@ -88,6 +88,15 @@ func messageTexts(m *agui.Message) (texts, fixed []string) {
 		texts, fixed = append(texts, own...), append(fixed, others...)
 	}
 	texts = appendText(texts, m.Content)
+	for _, part := range m.ContentParts() { // as models get them: their members may have other spellings, and forms
+		read := part.Text
+		if part.Source != nil {
+			read = part.Source.Text()
+		}
+		if !slices.Contains(texts, read) && !slices.Contains(fixed, read) {
+			texts = appendText(texts, read)
+		}
+	}
 	rest.ToolCalls = slices.Clone(m.ToolCalls)
 	for i := range rest.ToolCalls {
 		texts = appendText(texts, rest.ToolCalls[i].Arguments)
@@ -124,9 +133,7 @@ func partTexts(raw json.RawMessage) (texts, fixed []string) {
 			if name == "text" {
 				to = &texts
 			}
-			for _, text := range textsIn(object[name]) {
-				*to = appendText(*to, text)
-			}
+			*to = append(*to, textsIn(object[name])...)
 		}
 	}
 	return appendText(texts, file.Text()), append(fixed, file.MediaTypes()...)
@@ -150,7 +157,7 @@ func textsIn(raw json.RawMessage) (all []string) {
 	for {
 		switch t, err := d.Token(); t := t.(type) {
 		case string:
-			all = append(all, t)
+			all = appendText(all, t)
 		case json.Number:
 			all = append(all, t.String())
 		default:

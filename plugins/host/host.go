@@ -74,7 +74,7 @@ type GuardCaller interface {
 // Rememberer is a Host that stores texts of agents about threads.
 type Rememberer interface {
 	// Remember is Run.Remember.
-	Remember(key, text string) error
+	Remember(about, key, text string) error
 	// Recall is Run.Recall.
 	Recall(ctx context.Context, keys []string) (texts map[string]string, err error)
 }

@@ -151,7 +151,7 @@ func (t *turn) history(ctx context.Context) (*history, error) {
 		if err := t.recall(ctx, h); err != nil {
 			return nil, err
 		}
-		if !more || h.noted || !t.cfg.Summarise && t.first(h, t.cfg.History) > 0 {
+		if !more || limit >= plugins.MaxMessages || h.noted || !t.cfg.Summarise && t.first(h, t.cfg.History) > 0 {
 			return h, nil
 		}
 		size := 1
@@ -182,6 +182,9 @@ func turns(messages []agui.Message) *history {
 	return h
 }
 
+// summaryKey is what the agent remembers a summary up to a message by.
+func summaryKey(upTo string) string { return "summary " + upTo }
+
 // recall replaces the turns of which the agent has a summary.
 func (t *turn) recall(ctx context.Context, h *history) error {
 	if !t.cfg.Summarise || len(h.turns) == 0 {
@@ -191,9 +194,13 @@ func (t *turn) recall(ctx context.Context, h *history) error {
 	for i, turn := range h.turns {
 		ends[i] = turn[len(turn)-1].ID
 	}
-	texts, err := t.run.Recall(ctx, ends)
+	keys := make([]string, len(ends))
+	for i, end := range ends {
+		keys[i] = summaryKey(end)
+	}
+	texts, err := t.run.Recall(ctx, keys)
 	for i, end := range slices.Backward(ends) {
-		if text, ok := texts[end]; ok {
+		if text, ok := texts[keys[i]]; ok {
 			h.note, h.turns, h.noted = note{end, text}, h.turns[i+1:], true
 			break
 		}
@@ -339,7 +346,7 @@ func (t *turn) summarize(ctx context.Context, before string, turns [][]agui.Mess
 		return nil //nolint:nilerr // the turn continues without a summary
 	}
 	done.Note = n.Text
-	return t.run.Remember(n.UpTo, n.Text)
+	return t.run.Remember("", summaryKey(n.UpTo), n.Text)
 }
 
 // maxSaid limits the part of a message used for a summary, in bytes.

@@ -275,7 +275,7 @@ func (h *host) show(m agui.Message) error {
 }
 
 // Remember notes a text for later runs. The first one of a key stays.
-func (h *host) Remember(key, text string) error {
+func (h *host) Remember(_, key, text string) error {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
 	if _, ok := h.s.remembered[key]; !ok && h.parent == nil {

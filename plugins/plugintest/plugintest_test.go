@@ -360,7 +360,7 @@ func TestRun_Remembers(t *testing.T) {
 			return agui.WorkerOutput{}, err
 		}
 		for _, key := range []string{"a", "c"} { // the first text of a key stays
-			if err := run.Remember(key, run.Input.Query); err != nil {
+			if err := run.Remember("", key, run.Input.Query); err != nil {
 				return agui.WorkerOutput{}, err
 			}
 		}

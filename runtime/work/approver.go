@@ -2,6 +2,8 @@ package work
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/data"
@@ -35,14 +37,35 @@ func forApprover(metadata json.RawMessage, by plugins.Approver) json.RawMessage 
 	return mustJSON(all)
 }
 
-func answerersOf(in *data.Interrupt) answerers {
+// answerersOf returns who may answer a question.
+func answerersOf(in *data.Interrupt) (by answerers) {
 	var asks struct {
-		Metadata answerers `json:"metadata"`
+		Metadata json.RawMessage `json:"metadata"`
 	}
-	if in.Body == nil || json.Unmarshal(in.Body, &asks) != nil {
-		return answerers{}
+	if in.Body != nil && json.Unmarshal(in.Body, &asks) == nil {
+		by, _ = readAnswerers(asks.Metadata)
 	}
-	return asks.Metadata
+	return by
+}
+
+// readAnswerers fails if metadata says who may answer in words that do not exist, because everybody might answer then.
+func readAnswerers(metadata json.RawMessage) (by answerers, err error) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(metadata, &members) != nil {
+		return by, nil // it is no object
+	}
+	for name, into := range map[string]any{"by": &by.By, "not": &by.Not, "edit": &by.Edit} {
+		if raw, ok := members[name]; ok && json.Unmarshal(raw, into) != nil {
+			return by, fmt.Errorf("metadata.%s has another type", name)
+		}
+	}
+	switch {
+	case by.By != "" && by.By != plugins.ByUser && by.By != plugins.ByOperator && by.By != plugins.ByAdmin:
+		return by, errors.New("metadata.by must be user, operator or admin")
+	case by.Not != "" && by.Not != notRequester:
+		return by, errors.New("metadata.not must be requester")
+	}
+	return by, nil
 }
 
 var (

@@ -53,7 +53,19 @@ func (h *history) messages(ctx context.Context, l *live, limit int) ([]agui.Mess
 		rows = slices.Concat(earlier, rows)
 	}
 	notice := func(m agui.Message) bool { return m.Role == agui.RoleSystem && !data.Instructs(&m) }
-	return paired(slices.DeleteFunc(tail.Contents(rows), notice)), more && limit < tail.LatestMessages, nil
+	return paired(slices.DeleteFunc(tail.Contents(rows), notice)), more, nil
+}
+
+// runOf returns the key of the run that an earlier message belongs to, 0 for any other.
+func (h *history) runOf(message string) int64 {
+	h.turn <- struct{}{}
+	defer func() { <-h.turn }()
+	for i := range h.rows {
+		if h.rows[i].ID == message {
+			return h.rows[i].RunKey
+		}
+	}
+	return 0
 }
 
 // load reads the newest messages, and the instructions if they can be older.
@@ -75,9 +87,22 @@ func (h *history) load(ctx context.Context, l *live, limit int) error {
 		}
 		l.mu.Unlock()
 		h.older = older
-		h.rows, h.more, h.read = rows, len(rows) == limit, limit // fewer are all, or as much as fits into memory
+		h.rows, h.more, h.read = rows, len(rows) == limit || len(rows) > 0 && rows[0].Seq > 1 && fill(rows), limit
 	}
 	return err
+}
+
+// fill reports whether messages may be as many as fit into memory, so that there can be older ones.
+func fill(rows []data.Message) bool {
+	size := 0
+	for i := range rows {
+		m := &rows[i]
+		size += len(m.Content) + len(m.Parts) + len(m.Metadata)
+		for _, c := range m.ToolCalls {
+			size += len(c.Arguments)
+		}
+	}
+	return size > data.ThreadBytes/4
 }
 
 // paired removes from msgs, which are in order, everything that model providers refuse: results without their call, which is

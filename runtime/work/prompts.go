@@ -66,11 +66,12 @@ func noteID(thread int64, agent, key string) string {
 }
 
 // Remember implements host.Rememberer.
-func (s *step) Remember(key, text string) error {
+func (s *step) Remember(about, key, text string) error {
 	if s.parent != nil {
 		return nil
 	}
-	return s.l.emit(s, []data.Row{&data.PromptPiece{RunKey: s.l.run.Key, ID: noteID(s.l.run.ThreadKey, s.agent, key), Body: mustJSON(text)}}, nil)
+	run := cmp.Or(s.l.history.runOf(about), s.l.run.Key)
+	return s.l.emit(s, []data.Row{&data.PromptPiece{RunKey: run, ID: noteID(s.l.run.ThreadKey, s.agent, key), Body: mustJSON(text)}}, nil)
 }
 
 // Recall implements host.Rememberer.

@@ -368,6 +368,9 @@ func checkQuestion(body json.RawMessage) error {
 	if !absent(q.Metadata) && q.Metadata[0] != '{' {
 		return errors.New("metadata must be an object")
 	}
+	if _, err := readAnswerers(q.Metadata); err != nil {
+		return err
+	}
 	if absent(q.ResponseSchema) {
 		return nil
 	}
