@@ -446,7 +446,7 @@ func (e *exits) lookBehind(when string) {
 // rows returns a table as text.
 func (e *exits) rows(table string) string {
 	e.Helper()
-	rows, err := e.db.QueryxContext(e.Context(), `SELECT * FROM `+table) //nolint:sqlclosecheck // it is closed below
+	rows, err := e.db.QueryxContext(e.Context(), `SELECT * FROM `+table)
 	if err != nil {
 		e.Fatal(err)
 	}

@@ -23,22 +23,22 @@ type fresh struct {
 	Text  string       `json:"text,omitempty"`
 	IDs   []string     `json:"ids,omitempty"`   // of the messages with the text and the files
 	Files []Attachment `json:"files,omitempty"` // of these messages
-	Fixed []string     `json:"fixed,omitempty"` // what cannot be rewritten: the rest of these messages, and instructions of clients
+	Fixed []string     `json:"fixed,omitempty"` // texts that cannot be rewritten: the rest of these messages, and instructions of clients
 	Query string       `json:"query,omitempty"` // another text, of a workflow's node
-	Notes []passing    `json:"notes,omitempty"` // what to remember of the messages once the guards have passed them
+	Notes []passing    `json:"notes,omitempty"` // of the messages, once the guards have passed them
 }
 
-// passing is what an agent remembers of a message that its guards have passed. It goes with the message.
+// passing is an agent's record of a message that its guards have passed. It goes with the message.
 type passing struct {
-	ID  string `json:"id"`
-	Key string `json:"key"`
-	All bool   `json:"all,omitempty"` // and everything before it
+	ID   string `json:"id"`
+	Key  string `json:"key"`
+	Text string `json:"text"`
 }
 
-// The texts that an agent remembers of such messages.
+// The texts of a passing.
 const (
 	passedIt  = "passed"
-	passedAll = "passed all"
+	passedAll = "passed all" // and everything before it
 )
 
 // freshIn returns the part of the thread that the agent's guards have not passed. It reads back to the last message before which they have
@@ -64,7 +64,7 @@ func (c checker) freshIn(ctx context.Context) (fresh, error) {
 		for i := len(msgs) - 1; i >= 0 && !all; i-- {
 			m, note := &msgs[i], notes[keys[i]]
 			if note == "" {
-				list, passed = append(list, *m), append(passed, passing{ID: m.ID, Key: keys[i]})
+				list, passed = append(list, *m), append(passed, passing{m.ID, keys[i], passedIt})
 			}
 			if m.Role == agui.RoleUser && m.Text() == query {
 				query = "" // it is judged with the message
@@ -75,7 +75,7 @@ func (c checker) freshIn(ctx context.Context) (fresh, error) {
 			continue
 		}
 		if whole := all || !more; whole && len(passed) > 0 { // older messages that come into sight later are new
-			passed = []passing{{passed[0].ID, passed[0].Key, true}}
+			passed = []passing{{passed[0].ID, passed[0].Key, passedAll}}
 		}
 		slices.Reverse(list)
 		f := freshOf(list)
@@ -84,7 +84,7 @@ func (c checker) freshIn(ctx context.Context) (fresh, error) {
 	}
 }
 
-// noteKey is what an agent remembers a message by: its id, all that can be changed in it, and the guards.
+// noteKey returns the key of a passed message: its id, all that can be changed in it, and the guards.
 func (c checker) noteKey(m *agui.Message) string {
 	texts, fixed := messageTexts(m)
 	guards, _ := json.Marshal(c.run.guards.Input) // they have texts and a duration
@@ -171,14 +171,10 @@ func (c checker) passed(m *agui.Message, list []passing) error {
 		return nil
 	}
 	if m != nil {
-		list = []passing{{m.ID, c.noteKey(m), list[0].All}}
+		list = []passing{{m.ID, c.noteKey(m), list[0].Text}}
 	}
 	for _, p := range list {
-		text := passedIt
-		if p.All {
-			text = passedAll
-		}
-		if err := c.run.Remember(p.ID, p.Key, text); err != nil {
+		if err := c.run.Remember(p.ID, p.Key, p.Text); err != nil {
 			return err
 		}
 	}
@@ -196,7 +192,7 @@ func (c checker) appended(ctx context.Context, u Use, msgs []agui.Message) ([]ag
 		return msgs, err
 	}
 	for i := range msgs {
-		f.Notes = append(f.Notes, passing{ID: msgs[i].ID, Key: c.noteKey(&msgs[i])})
+		f.Notes = append(f.Notes, passing{msgs[i].ID, c.noteKey(&msgs[i]), passedIt})
 	}
 	if err := c.passed(m, f.Notes); err != nil {
 		return msgs, err
@@ -233,10 +229,10 @@ func (c checker) result(ctx context.Context, u Use, out *agui.ToolOutput) error 
 	if err := c.given(ctx, u, resultTexts(out), ids, "the result of a client's tool"); err != nil {
 		return err
 	}
-	return c.passed(nil, []passing{{ID: m.ID, Key: c.noteKey(&m)}})
+	return c.passed(nil, []passing{{m.ID, c.noteKey(&m), passedIt}})
 }
 
-// passMessages asks the guards about messages, and about what a client sends beside them. It returns the message that replaces them if they
+// passMessages asks the guards about messages, and about the texts that a client sends beside them. It returns the message that replaces them if they
 // are rewritten, or nil.
 func (c checker) passMessages(ctx context.Context, f *fresh, beside ...string) (*agui.Message, error) {
 	texts, fixed, ids := []string{f.Text}, f.Fixed, f.IDs

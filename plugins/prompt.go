@@ -21,7 +21,7 @@ func (r *Run) Remember(about, key, text string) error {
 	return nil
 }
 
-// Recall returns what the agent remembers under those of the keys for which it has a text.
+// Recall returns the texts that the agent has remembered, by key. Other keys are absent.
 func (r *Run) Recall(ctx context.Context, keys []string) (texts map[string]string, err error) {
 	if h, ok := r.host.(interface {
 		Recall(ctx context.Context, keys []string) (texts map[string]string, err error)

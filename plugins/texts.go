@@ -106,7 +106,7 @@ func messageTexts(m *agui.Message) (texts, fixed []string) {
 	var metadata map[string]json.RawMessage
 	_ = json.Unmarshal(m.Metadata, &metadata) // absent metadata has no members
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
-		if name != "workerAgentOutput" && name != "agent" { // the server's own: the text again, and who has rewritten it
+		if name != "workerAgentOutput" && name != "agent" { // the server's own: the text again, and the agent that has rewritten it
 			fixed = append(append(fixed, name), textsIn(metadata[name])...)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// judges are the guards of agents that note what they have judged, and tell what their agents get without that.
+// judges are the guards of agents that note the texts they have judged. A text that an agent gets without that is an error.
 type judges struct {
 	t       *testing.T
 	refuses string        // in an input that is refused; guarded by mu
@@ -23,7 +23,7 @@ type judges struct {
 	judged map[string][]string // by agent
 }
 
-// took returns what an agent's guards have judged since the last call.
+// took returns the texts that an agent's guards have judged since the last call.
 func (j *judges) took(agent string) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -32,7 +32,7 @@ func (j *judges) took(agent string) []string {
 	return list
 }
 
-// agent returns an agent with guards that does what its query says: it lets b do it ("call b"), or waits for a message, asks a model before and
+// agent returns an agent with guards that follows its query: it lets b do it ("call b"), or waits for a message, asks a model before and
 // after that.
 func (j *judges) agent(name string) plugins.Agent {
 	passed := make(map[string]map[string]bool) // texts by thread; guarded by j.mu
@@ -207,7 +207,7 @@ func TestGuard_JudgesEachMessage(t *testing.T) {
 	})
 }
 
-// A rewrite replaces the content of messages. It neither takes in what stands beside it, nor can it replace that.
+// A rewrite replaces the content of messages. It neither takes in names and metadata, nor can it replace them.
 func TestGuard_RewritesContentAlone(t *testing.T) {
 	message := agui.Message{Role: agui.RoleUser, Content: "bad", Name: "Ann", Metadata: []byte(`{"note":"cheap"}`)}
 	for reads, want := range map[string]string{"bad": "user good; assistant done", "cheap": ""} {
@@ -242,7 +242,7 @@ func TestGuard_RewritesContentAlone(t *testing.T) {
 	}
 }
 
-// What a guard has rewritten for one agent is still a user's message for the guards of another one, and judged once by its own.
+// A message that a guard has rewritten for one agent is still a user's message for the guards of another one, and judged once by its own.
 func TestGuard_JudgesRewrittenMessages(t *testing.T) {
 	seen := make(map[string][]string)
 	rewrites := func(name string) plugins.Agent {

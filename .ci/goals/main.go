@@ -36,7 +36,7 @@ var kits = []string{
 
 // limits are the highest values that the measures may have. A type or a package that is missing here has the default for its kind.
 var limits = map[string]int{
-	"product lines": 108_400, "engine lines": 47_100, "kit lines": 24_800, "test lines": 95_200, "settings": 60, "functions over 80 lines": 16,
+	"product lines": 108_450, "engine lines": 47_100, "kit lines": 24_950, "test lines": 96_900, "settings": 60, "functions over 80 lines": 16,
 	"direct dependencies": 39, "KiB of the stripped program": 45_000, "comment lines in ten thousand with what, who, nobody …": 440,
 
 	"methods of runtime/work.Engine": 155, "methods of runtime/work.live": 73, "methods of runtime/work.step": 66, "methods of runtime.Runtime": 124,
@@ -45,7 +45,7 @@ var limits = map[string]int{
 	"methods of plugins/remote.relay": 51, "methods of transports.Streams": 49, "methods of transports/rest.Transport": 46,
 	"methods of transports/rest.day": 48,
 
-	"upward arrows in runtime/work": 32, "upward arrows in storage": 23, "upward arrows in cmd": 23,
+	"upward arrows in runtime/work": 31, "upward arrows in storage": 23, "upward arrows in cmd": 23,
 }
 
 const (

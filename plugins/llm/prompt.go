@@ -182,7 +182,7 @@ func turns(messages []agui.Message) *history {
 	return h
 }
 
-// summaryKey is what the agent remembers a summary up to a message by.
+// summaryKey is the key of a summary up to a message.
 func summaryKey(upTo string) string { return "summary " + upTo }
 
 // recall replaces the turns of which the agent has a summary.

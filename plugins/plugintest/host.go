@@ -284,7 +284,7 @@ func (h *host) Remember(_, key, text string) error {
 	return h.over()
 }
 
-// Recall returns what is remembered under the keys.
+// Recall returns the texts of the keys.
 func (h *host) Recall(_ context.Context, keys []string) (map[string]string, error) {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()

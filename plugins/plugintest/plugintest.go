@@ -38,7 +38,7 @@ type Config struct {
 	Answer func(q agui.Interrupt) plugins.Answer
 	// Attachments are the files that the worker can open, by path.
 	Attachments map[string]Attachment
-	// Remembered is what the agent remembers of the thread from earlier runs, by key.
+	// Remembered has the texts that the agent has remembered in earlier runs of the thread, by key.
 	Remembered map[string]string
 	// Next has the results of the calls of Next, messages of the role user; later calls return nothing.
 	Next [][]agui.Message
@@ -69,7 +69,7 @@ type Result struct {
 	Records   int              // number of records of Do, CallTool, CallAgent, Ask, Next and Usage
 	Usage     []agui.TokenUsage
 
-	Remembered map[string]string // for later runs: Config.Remembered, and what the worker has added
+	Remembered map[string]string // for later runs: Config.Remembered, with the worker's additions
 
 	messages    []agui.Message
 	state       json.RawMessage

@@ -136,15 +136,15 @@ func elements(raw json.RawMessage) (list []json.RawMessage) {
 }
 
 // complaintIn returns the description in an error or a text that is no event of AG-UI, or "".
-func (r *relay) complaintIn(data []byte) string {
+func complaintIn(data []byte, hide func(string) string) string {
 	all := object(data)
 	sentence := !json.Valid(data) && data[0] != ':' && bytes.IndexByte(data, ' ') > 0 // a word is a sign of life
 	if sentence || strings.EqualFold(textOf(all["type"]), "error") {
-		return problem.Sentence(data, r.a.secrets.Hide)
+		return problem.Sentence(data, hide)
 	}
 	for _, name := range []string{"error", "errors", "detail"} {
 		if val := all[name]; val != nil && !bytes.Equal(val, []byte("null")) {
-			return problem.Sentence(data, r.a.secrets.Hide)
+			return problem.Sentence(data, hide)
 		}
 	}
 	return ""

@@ -143,7 +143,7 @@ func (r *relay) take(data []byte) error {
 	data = r.a.secrets.HideCredentials(data)
 	ev, err := decode(data)
 	if _, unknown := ev.(agui.Unknown); unknown || ev == nil {
-		r.complaint = cmp.Or(r.complaintIn(data), r.complaint)
+		r.complaint = cmp.Or(complaintIn(data, r.a.secrets.Hide), r.complaint)
 	}
 	switch {
 	case ev == nil:

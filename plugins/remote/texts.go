@@ -165,16 +165,13 @@ func (r *relay) unknown(b agui.Base, e agui.Unknown) error {
 		r.thinking++
 		return nil
 	case "THINKING_TEXT_MESSAGE_CONTENT":
-		return r.reason(b, r.thought(), m.Delta)
+		return r.reason(b, "thinking "+strconv.Itoa(r.thinking), m.Delta) // these have no ids
 	case "THINKING_TEXT_MESSAGE_END":
-		return r.endReasoning(r.thought())
+		return r.endReasoning("thinking " + strconv.Itoa(r.thinking))
 	}
 	e.Base = b
 	return r.emit(e)
 }
-
-// thought names the open thinking message; they have no ids.
-func (r *relay) thought() string { return "thinking " + strconv.Itoa(r.thinking) }
 
 func (r *relay) textChunk(b agui.Base, e agui.TextMessageStart, delta string) error {
 	if e.MessageID == "" {

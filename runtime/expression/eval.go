@@ -18,7 +18,7 @@ import (
 type evaluation struct {
 	env          map[string]any
 	steps, bytes int          // left
-	ended        func() error // why nobody waits for the value any more
+	ended        func() error // the reason why the value is not needed any more
 	vars         []variable
 	loops        []*loop
 	short        bool // the optional chain under evaluation has found nil

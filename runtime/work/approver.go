@@ -9,6 +9,16 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
+// Responder identifies the person who answers.
+type Responder struct {
+	User string `json:"user"`
+	Role string `json:"role"`
+
+	Operates    bool `json:"-"` // may answer questions for operators
+	Administers bool `json:"-"` // may answer questions for admins
+	Alone       bool `json:"-"` // there are no accounts, so there is no other to answer
+}
+
 // answerers is the part of a question's metadata that says who may answer it. Everybody may cancel it who may cancel the run.
 type answerers struct {
 	By   string `json:"by,omitempty"`   // the lowest role: plugins.ByOperator or ByAdmin; everybody by default
@@ -37,7 +47,7 @@ func forApprover(metadata json.RawMessage, by plugins.Approver) json.RawMessage 
 	return mustJSON(all)
 }
 
-// answerersOf returns who may answer a question.
+// answerersOf returns the part of a question's metadata about its answerers.
 func answerersOf(in *data.Interrupt) (by answerers) {
 	var asks struct {
 		Metadata json.RawMessage `json:"metadata"`
@@ -48,7 +58,7 @@ func answerersOf(in *data.Interrupt) (by answerers) {
 	return by
 }
 
-// readAnswerers fails if metadata says who may answer in words that do not exist, because everybody might answer then.
+// readAnswerers reads answerers. It fails if their words do not exist, because everybody might answer then.
 func readAnswerers(metadata json.RawMessage) (by answerers, err error) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(metadata, &members) != nil {

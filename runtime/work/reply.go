@@ -17,16 +17,6 @@ import (
 	"github.com/batonrun/baton/runtime/tail"
 )
 
-// Responder identifies the person who answers.
-type Responder struct {
-	User string `json:"user"`
-	Role string `json:"role"`
-
-	Operates    bool `json:"-"` // may answer questions for operators
-	Administers bool `json:"-"` // may answer questions for admins
-	Alone       bool `json:"-"` // there are no accounts, so nobody else could answer
-}
-
 // replies checks answers to questions, and prepares them for their decision.
 type replies struct {
 	offers     *offers

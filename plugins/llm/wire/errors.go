@@ -37,7 +37,7 @@ type fault struct {
 // Fault returns the failure in body, which is a response with status or, if status is 0, an event.
 func (e *Endpoint) Fault(status int, body []byte) *llm.Error { return e.fault(status, body, 0) }
 
-// fault is Fault for a response whose headers say when to ask again.
+// fault is Fault for a response with headers such as Retry-After.
 func (e *Endpoint) fault(status int, body []byte, after time.Duration) *llm.Error {
 	var f fault
 	if json.Unmarshal(bytes.Trim(body, "[] \r\n"), &f) == nil { // Google can send a list with one element

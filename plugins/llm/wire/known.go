@@ -19,17 +19,17 @@ type knowledge struct {
 	schemas map[key]normalised // by schema and dialect
 }
 
-// model is what is known of a model.
+// model is the knowledge of a model.
 type model struct {
 	state *state // proven by requests that were accepted
-	trial *state // what a failed answer may have taught, for one request; nil if there is none
+	trial *state // learned from a failed answer, for one request; nil if there is none
 	usual rungs  // the parts about which a failure says nothing: requests with them were accepted
 }
 
 // maxModels limits the models of an Endpoint about which something is remembered.
 const maxModels = 100
 
-// use calls f with what is known of a model.
+// use calls f with the knowledge of a model.
 func (k *knowledge) use(name string, f func(*model)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
