@@ -56,6 +56,9 @@ func (r *Run) ModelCall(ctx context.Context, c ModelCall) error {
 	c.Usage = agui.AddUsage(nil, *u)[0] // keeps the counts within bounds
 	if c.FinishReason, c.RequestID = clip(c.FinishReason), clip(c.RequestID); len(r.guards.Output) > 0 {
 		c = plainCall(c)
+		if r.external {
+			c.Usage.Provider, c.Usage.Model = "", "" // any text of another program
+		}
 	}
 	use, _, err := r.use(ctx, r.alive, "usage", "", nil)
 	if err != nil {

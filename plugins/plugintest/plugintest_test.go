@@ -379,3 +379,22 @@ func TestRun_Remembers(t *testing.T) {
 		t.Errorf("a called worker recalls %q, and remembers %v", called.Output.Answer, called.Remembered)
 	}
 }
+
+// external is an agent in another program, with a guard of its output.
+type external struct{ agent }
+
+func (external) Info() plugins.Info {
+	allow := func(context.Context, plugins.Subject) (plugins.Verdict, error) {
+		return plugins.Verdict{Verdict: plugins.Allow}, nil
+	}
+	return plugins.Info{Name: "worker", External: true, Guards: plugins.Guards{Output: []plugins.Guard{{Name: "g", Check: allow}}}}
+}
+
+func TestUsage_HasNoWordsOfAnotherProgram(t *testing.T) {
+	res := plugintest.Run(t, external{func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{Answer: "done"}, run.Usage(ctx, agui.TokenUsage{Provider: "any", Model: "text", InputTokens: 1})
+	}}, plugintest.Config{Input: plugins.Input{Query: "hi"}})
+	if len(res.Usage) != 1 || res.Usage[0].Provider+res.Usage[0].Model != "" || res.Usage[0].InputTokens != 1 {
+		t.Errorf("the usage is %+v", res.Usage)
+	}
+}
