@@ -135,8 +135,7 @@ func TestConflictDecidesAgain(t *testing.T) {
 }
 
 // A statement that takes too long is given up, and the batch can be tried again or changed.
-func TestSlowStatementIsGivenUp(t *testing.T) {
-	t.Parallel()
+func TestSlowStatementIsGivenUp(t *testing.T) { // alone: a busy machine may be as slow as what it waits for
 	blocked := func(t *testing.T, cfg storage.Config, begin, end string, want error) {
 		t.Helper()
 		open(t, cfg.URL) // migrates

@@ -90,7 +90,7 @@ func TestNotify_ConnectsAgain(t *testing.T) {
 	admin := sqlx.MustConnect("postgres", direct)
 	defer admin.Close()
 	var ended int
-	if err := admin.GetContext(ctx, &ended, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'NOTIFY%' AND application_name = 'baton server0'`); err != nil || ended != 1 {
+	if err := admin.GetContext(ctx, &ended, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'NOTIFY%' AND application_name = 'baton server0'`); err != nil || ended != 1 {
 		t.Fatalf("%d sessions, %v", ended, err)
 	}
 	if _, err := b.Receive(ctx); !errors.Is(err, bus.ErrCut) {

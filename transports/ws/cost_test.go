@@ -30,7 +30,7 @@ func TestIdleSocketCostsLittle(t *testing.T) {
 		name, path, shown, say string
 		limit                  int
 	}{
-		{"of a thread", "/api/v1/agent/runs/main/ws?follow=true", "STEP_STARTED", "", 24 << 10},
+		{"of a thread", "/api/v1/agent/runs/main/ws?follow=true", "STEP_STARTED", "", 28 << 10},
 		{"before its run", "/api/v1/agui/typist/ws", "", "", 28 << 10},
 		{"with one of many threads", "/api/v1/ws", "STEP_STARTED", `{"op": "subscribe", "threadId": "main"}`, 32 << 10},
 	} {
