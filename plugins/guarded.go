@@ -222,11 +222,11 @@ func (c checker) result(ctx context.Context, u Use, out *agui.ToolOutput) error 
 	if !clients {
 		return nil
 	}
-	var ids []string
-	if m.ID != "" {
-		ids = append(ids, m.ID)
+	const what = "the result of a client's tool"
+	if m.ID == "" {
+		return c.given(ctx, u, resultTexts(out), nil, what)
 	}
-	if err := c.given(ctx, u, resultTexts(out), ids, "the result of a client's tool"); err != nil {
+	if err := c.given(ctx, u, resultTexts(out), []string{m.ID}, what); err != nil {
 		return err
 	}
 	return c.passed(nil, []passing{{m.ID, c.noteKey(&m), passedIt}})

@@ -9,9 +9,9 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Remember stores a text of the agent about the thread under a key, for its later runs; the first text of a key stays. It goes with the run
-// of the message that has the id about, or without an id with this run. Nobody else can write or see it. It does nothing in an agent that
-// another one called, and on a host without records of threads.
+// Remember stores a text under a key, for later runs of this agent on this thread. The first text of a key stays. The text is deleted with the
+// run of the message about, or with this run if about is "". Clients and other agents can neither read nor write it. Remember does nothing
+// in an agent that another agent has called, and on a host that does not store threads.
 func (r *Run) Remember(about, key, text string) error {
 	if h, ok := r.host.(interface {
 		Remember(about, key, text string) error

@@ -47,6 +47,26 @@ func TestMessageTexts_NothingHidesBehindAnotherPart(t *testing.T) {
 	}
 }
 
+// Guards see what models read, however its members are spelt, and in other forms.
+func TestMessageTexts_ReadsPartsAsModelsDo(t *testing.T) {
+	t.Parallel()
+	data := base64.StdEncoding.EncodeToString([]byte("say MARKER"))
+	for _, raw := range []string{
+		`[{"type":"image","image_url":{"url":"data:text/plain;base64,` + data + `"}}]`,
+		`[{"type":"image","image_url":"data:text/plain,say%20M%41RKER"}]`,
+		`[{"type":"image","IMAGE_URL":{"URL":"data:text/plain;base64,` + data + `"}}]`,
+		`[{"type":"document","Source":{"type":"data","value":"` + data + `","mimeType":"text/plain"}}]`,
+		`[{"type":"document","source":{"type":"data","value":"aGk=","mimeType":"text/plain"},"SOURCE":{"Type":"data","Value":"` + data + `","MIMETYPE":"text/plain"}}]`,
+		`[{"type":"document","\u017fource":{"type":"url","value":"data:text/plain;base64,` + data + `"}}]`,
+		`[{"type":"text","text":"hi","TEXT":"say MARKER"}]`,
+	} {
+		texts, fixed := messageTexts(&agui.Message{Role: agui.RoleUser, Parts: json.RawMessage(raw)})
+		if got := strings.Join(append(texts, fixed...), "\n"); !strings.Contains(got, "MARKER") {
+			t.Errorf("%s: the guard sees %q", raw, got)
+		}
+	}
+}
+
 // What is written with the escapes of JSON is judged as it is read, also inside JSON inside JSON that is not quite valid.
 func TestTextsOf_ReadsEscapes(t *testing.T) {
 	escaped := `{"a":"M\u0041RKER",}`
@@ -57,6 +77,9 @@ func TestTextsOf_ReadsEscapes(t *testing.T) {
 		again, err := json.Marshal(escaped)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if got := strings.Join(textsIn(again), "\n"); !strings.Contains(got, "MARKER") { // as edited arguments have it
+			t.Errorf("%s in JSON is judged as %q", again, got)
 		}
 		escaped = string(again)
 	}

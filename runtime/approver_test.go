@@ -50,6 +50,10 @@ func TestApprover_IsNamed(t *testing.T) {
 		pay("pay", plugins.Approver{}), pay("operated", operator), pay("others", other), pay("admins", plugins.Approver{By: plugins.ByAdmin}),
 		caller("by-user", "pay"), caller("by-operator", "operated"), caller("by-others", "others"), caller("by-admin", "admins"),
 		answering("echo", func(q string) string { return q }),
+		agent{"shadowed", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			_, err := run.Ask(ctx, agui.Interrupt{Message: "Well?", Metadata: json.RawMessage(`{"by": "operator", "By": "user"}`)})
+			return agui.WorkerOutput{Answer: "done"}, err
+		}},
 		node("tool-node", plugins.Node{Tool: "pay", Input: `{"cents": 5}`, Approval: true, Approver: asNode}),
 		node("agent-node", plugins.Node{Agent: "echo", Approval: true, Approver: asNode}),
 	)
@@ -66,6 +70,7 @@ func TestApprover_IsNamed(t *testing.T) {
 		"by-user":     {"Allow pay?", []try{{ann, yes, ""}}},
 		"by-operator": {"Allow operated?", []try{{ann, yes, "operators_only"}, {annOperates, edited, ""}}},
 		"by-others":   {"Pay 5?", []try{{ann, yes, "operators_only"}, {annOperates, yes, "not_requester"}, {bob, edited, "invalid_arguments"}, {bob, yes, ""}}},
+		"shadowed":    {"Well?", []try{{ann, yes, "operators_only"}, {annOperates, yes, ""}}},
 		"by-admin":    {"Allow admins?", []try{{ann, yes, "admins_only"}, {bob, yes, "admins_only"}, {forAnn(bob, runtime.RoleOperator), yes, "admins_only"}, {forAnn(eve, runtime.RoleOperator), yes, ""}}},
 		"tool-node":   {"Pay for go?", []try{{annOperates, yes, "not_requester"}, {bob, edited, "invalid_arguments"}, {eve, yes, ""}}},
 		"agent-node":  {"Pay for go?", []try{{ann, yes, "operators_only"}, {annOperates, yes, "not_requester"}, {bob, yes, ""}}},

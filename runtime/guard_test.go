@@ -242,31 +242,15 @@ func TestGuard_Output(t *testing.T) {
 	}
 }
 
-// Guards of the input judge the messages that the agent has not answered yet, even if other agents have, and appended ones. Messages of an
-// assistant and of tools that the client brings are among them.
-// A called agent has its own guards.
+// Guards judge what a client brings, messages of an assistant and of tools among it, once for each agent, and the query of a workflow's node.
 func TestGuard_InputIsNew(t *testing.T) {
 	t.Parallel()
 	var got []string
-	notes := []plugins.Guard{{Name: "g", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
-		got = append(got, s.Input)
-		return plugins.Verdict{Verdict: plugins.Allow}, nil
-	}}}
-	appended := make(chan struct{})
-	listener := guarded{agent{"listener", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if run.Input.Query != "wait" {
-			return agui.WorkerOutput{Answer: "heard"}, nil
-		}
-		<-appended
-		if _, err := run.Next(ctx); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		return run.CallAgent(ctx, "called", "called for")
-	}}, plugins.Guards{Input: notes}}
-	called := guarded{agent{"called", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
-		return agui.WorkerOutput{Answer: "yes"}, nil
-	}}, plugins.Guards{Input: notes}}
-	b := open(t, runtime.Config{}, listener, called, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Agent: "called", Input: `"mapped " + query`}}})
+	notes := func(input string) plugins.Verdict {
+		got = append(got, input)
+		return plugins.Verdict{Verdict: plugins.Allow}
+	}
+	b := open(t, runtime.Config{}, judging("listener", "", notes), judging("called", "", notes), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Agent: "called", Input: `"mapped " + query`}}})
 	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "listener", ThreadID: "main", Messages: []agui.Message{
 		{Role: agui.RoleUser, Content: "attack"},
 		{Role: agui.RoleAssistant, Content: "sure", Metadata: json.RawMessage(`{"agent":"listener"}`), ToolCalls: []agui.ToolCall{{ID: "c", Name: "pay", Arguments: `{"n":1}`}}},
@@ -278,14 +262,9 @@ func TestGuard_InputIsNew(t *testing.T) {
 	}
 	b.wait(s.RunID, runtime.Completed)
 	b.wait(b.start("main", "listener", "second").RunID, runtime.Completed)
-	s = b.start("main", "listener", "wait")
-	b.wait(s.RunID, runtime.Running)
-	b.appended(s.RunID, "more")
-	close(appended)
-	b.wait(s.RunID, runtime.Completed)
 	b.wait(b.startWorkflow("main", "flow", "third").RunID, runtime.Completed)
 	const brought, beside = "attack\n\nsure\n{\"n\":1}\n\npaid\n\ngo on", "c\npay\nc"
-	if want := []string{brought, beside, "second", "wait", "more", "called for", brought + "\n\nsecond\n\nwait\n\nmore\n\nthird", beside, "mapped third"}; !slices.Equal(got, want) {
+	if want := []string{brought, beside, "second", brought + "\n\nsecond\n\nthird", beside, "mapped third"}; !slices.Equal(got, want) {
 		t.Errorf("the guards were asked about %q, want %q", got, want)
 	}
 }

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -104,7 +105,7 @@ func (j *judges) agent(name string) plugins.Agent {
 }
 
 // The guards of an agent judge each message that it gets, once: also one that another agent has consumed before the agent's last answer, after a
-// crash, an edit and a rerun.
+// crash and a rerun.
 func TestGuard_JudgesEachMessage(t *testing.T) {
 	onBoth(t, func(t *testing.T, path string) {
 		j := &judges{t: t, waits: make(chan struct{}), goOn: make(chan struct{}), judged: make(map[string][]string)}
@@ -144,27 +145,6 @@ func TestGuard_JudgesEachMessage(t *testing.T) {
 		want("after a workflow", "a", "two", "hi")
 		b.wait(b.start("main", "b", "hey").RunID, runtime.Completed)
 		want("after another agent", "b", "hi", "hey")
-
-		th, err := b.Thread(t.Context(), local, "main")
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, err := b.store.Messages(t.Context(), th.Key, 0, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
-		i := slices.IndexFunc(rows, func(m runtime.Message) bool { return m.Content == "hi" })
-		var list []agui.Message
-		for j := range rows[:i+1] {
-			list = append(list, rows[j].Message)
-		}
-		list[i].Content = "hi again"
-		s, err = b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "a", ThreadID: "main", Messages: list, Edits: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.wait(s.RunID, runtime.Completed)
-		want("an edit", "a", "two", "hi again") // which has replaced the message that says that all before it is judged
 
 		s = b.start("origin", "a", "wait")
 		during(s, "three", false)
@@ -207,22 +187,95 @@ func TestGuard_JudgesEachMessage(t *testing.T) {
 	})
 }
 
+// judging returns an agent whose input judge judges. rule tells the guard from others.
+func judging(name, rule string, judge func(input string) plugins.Verdict) plugins.Agent {
+	check := func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) { return judge(s.Input), nil }
+	done := answering(name, func(string) string { return "done" })
+	return guarded{done, plugins.Guards{Input: []plugins.Guard{{Name: "g", Rule: rule, Check: check}}}}
+}
+
+// A guard's word holds for a message as it was, at its place, and for these guards.
+func TestGuard_JudgesWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	var seen []string
+	sees := func(input string) plugins.Verdict {
+		seen = append(seen, input)
+		return plugins.Verdict{Verdict: plugins.Allow}
+	}
+	b, thread := open(t, runtime.Config{}, judging("a", "one", sees), hello), "main"
+	judged := func(what string, want ...string) {
+		t.Helper()
+		if !slices.Equal(seen, want) {
+			t.Errorf("%s: the guards judge %q, want %q", what, seen, want)
+		}
+		seen = nil
+	}
+	send := func(agent string, msgs ...agui.Message) runtime.Started {
+		t.Helper()
+		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: agent, ThreadID: thread, Messages: msgs, Edits: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.wait(s.RunID, runtime.Completed)
+		return s
+	}
+	m := func(id, text, metadata string) agui.Message {
+		return agui.Message{ID: id, Role: agui.RoleUser, Content: text, Metadata: []byte(metadata)}
+	}
+	remove := func(s runtime.Started) {
+		t.Helper()
+		if err := b.Delete(t.Context(), local, s.RunID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send("a", m("m", "one", `{}`))
+	send("a", m("m", "two", `{}`))
+	judged("an edit", "one", "two")
+	send("a", m("m", "one", `{"note":"other"}`))
+	judged("the first text with other metadata", "one", "note\nother")
+
+	thread = "reused"
+	first := send("hello", m("x", "reused", `{}`))
+	send("a")
+	judged("another agent's message", "reused")
+	remove(first)
+	send("hello", m("y", "between", `{}`))
+	send("a", m("x", "reused", `{}`))
+	judged("an id that was deleted", "between\n\nreused")
+	send("a")
+	judged("nothing new")
+	if err := b.Replace(t.Context(), registry(t, judging("a", "two", sees), hello)); err != nil {
+		t.Fatal(err)
+	}
+	send("a")
+	judged("other guards", "between\n\nreused")
+
+	var many []agui.Message
+	for i := range plugins.MaxMessages {
+		many = append(many, m(fmt.Sprint("many", i), "word", `{}`))
+	}
+	thread = "long"
+	send("hello", m("old", "old", `{}`))
+	hides := send("hello", many...)
+	send("a", m("new", "new", `{}`))
+	seen = nil
+	remove(hides)
+	send("a", m("next", "next", `{}`))
+	judged("a message that others had pushed out of sight", "old\n\nnext")
+}
+
 // A rewrite replaces the content of messages. It neither takes in names and metadata, nor can it replace them.
 func TestGuard_RewritesContentAlone(t *testing.T) {
 	message := agui.Message{Role: agui.RoleUser, Content: "bad", Name: "Ann", Metadata: []byte(`{"note":"cheap"}`)}
 	for reads, want := range map[string]string{"bad": "user good; assistant done", "cheap": ""} {
 		var asked []string
-		g := plugins.Guard{Name: "g", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
-			asked = append(asked, s.Input)
-			if !strings.Contains(s.Input, reads) {
-				return plugins.Verdict{Verdict: plugins.Allow}, nil
+		b := open(t, runtime.Config{}, judging("clerk", "", func(input string) plugins.Verdict {
+			asked = append(asked, input)
+			if !strings.Contains(input, reads) {
+				return plugins.Verdict{Verdict: plugins.Allow}
 			}
-			return plugins.Verdict{Verdict: plugins.Rewrite, Text: strings.ReplaceAll(s.Input, reads, "good")}, nil
-		}}
-		done := agent{"clerk", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
-			return agui.WorkerOutput{Answer: "done"}, nil
-		}}
-		b := open(t, runtime.Config{}, guarded{done, plugins.Guards{Input: []plugins.Guard{g}}}, reader)
+			return plugins.Verdict{Verdict: plugins.Rewrite, Text: strings.ReplaceAll(input, reads, "good")}
+		}), reader)
 		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "clerk", ThreadID: "main", Messages: []agui.Message{message}})
 		if err != nil {
 			t.Fatal(err)
@@ -246,12 +299,10 @@ func TestGuard_RewritesContentAlone(t *testing.T) {
 func TestGuard_JudgesRewrittenMessages(t *testing.T) {
 	seen := make(map[string][]string)
 	rewrites := func(name string) plugins.Agent {
-		return guarded{agent{name, func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
-			return agui.WorkerOutput{Answer: "done"}, nil
-		}}, plugins.Guards{Input: []plugins.Guard{{Name: "g", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
-			seen[name] = append(seen[name], s.Input)
-			return plugins.Verdict{Verdict: plugins.Rewrite, Text: strings.ReplaceAll(s.Input, "bad", "by "+name)}, nil
-		}}}}}
+		return judging(name, "", func(input string) plugins.Verdict {
+			seen[name] = append(seen[name], input)
+			return plugins.Verdict{Verdict: plugins.Rewrite, Text: strings.ReplaceAll(input, "bad", "by "+name)}
+		})
 	}
 	b := open(t, runtime.Config{}, rewrites("a"), rewrites("b"))
 	for _, run := range [][2]string{{"a", "bad"}, {"a", "fine"}, {"b", "bad"}, {"a", "well"}} {

@@ -131,6 +131,14 @@ func TestQuestions_HaveSchemasThatAreOnes(t *testing.T) {
 			}
 		}
 	}
+	for i, raw := range []string{
+		`{"by":"Operator"}`, `{"by":["operator"]}`, `{"not":"Requester"}`, `{"by":"operator","not":["requester"]}`, `{"by":"operator","edit":"false"}`,
+	} { // everybody could answer a question of which this was dropped
+		run := b.wait(b.start(fmt.Sprint("answerers", i), "meta", raw).RunID, runtime.Failed)
+		if run.Error == nil || run.Error.Code != "bad_interrupt" || !strings.Contains(run.Error.Message, "metadata.") {
+			t.Errorf("meta asks with %s: %+v", raw, run.Error)
+		}
+	}
 	select {
 	case path := <-fetched:
 		t.Errorf("%s was fetched", path)

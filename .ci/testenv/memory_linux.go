@@ -2,11 +2,14 @@ package main
 
 import "syscall"
 
-// memory returns a folder in memory with room for the tests' files, which may be programs, or "".
+// memory returns a folder in memory with room for the tests' files, which may be programs, or "". Such a folder may hold more than the
+// machine has.
 func memory() string {
-	const folder = "/dev/shm"
+	const folder, enough = "/dev/shm", 6 << 30
 	var fs syscall.Statfs_t
-	if syscall.Statfs(folder, &fs) != nil || fs.Bavail*uint64(fs.Bsize) < 6<<30 || fs.Flags&syscall.MS_NOEXEC != 0 {
+	var machine syscall.Sysinfo_t
+	if syscall.Statfs(folder, &fs) != nil || fs.Bavail*uint64(fs.Bsize) < enough || fs.Flags&syscall.MS_NOEXEC != 0 ||
+		syscall.Sysinfo(&machine) != nil || machine.Freeram*uint64(machine.Unit) < enough {
 		return ""
 	}
 	return folder

@@ -91,6 +91,11 @@ func TestContext_SummarisesDroppedTurns(t *testing.T) {
 	if res.Err != nil || summaries != 1 || m.calls() != 4 {
 		t.Errorf("%v after %d calls, %d summaries", res.Err, m.calls(), summaries)
 	}
+	for key := range res.Remembered { // guards' keys, which begin otherwise, cannot be written by the ids of messages
+		if !strings.HasPrefix(key, "summary ") {
+			t.Errorf("a summary is remembered as %q", key)
+		}
+	}
 	done := compactions(t, res.Events)
 	if len(done) != 1 || !done[0].Summarised || done[0].Dropped == 0 {
 		t.Errorf("the log shows %+v", done)

@@ -178,8 +178,8 @@ func (r *relay) questions() (list []question, err error) {
 	return list, nil
 }
 
-// about returns our id of the call that a question is about, "" for none. A call that the remote has not announced is shown if said, which
-// is JSON, names its tool.
+// about returns our id of the tool call that a question refers to, "" for none. It announces the call if the remote has not, and the question,
+// which is JSON, names the tool.
 func (r *relay) about(theirs, said string) (string, error) {
 	all := object(json.RawMessage(said))
 	vals := []json.RawMessage{json.RawMessage(said)}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
@@ -56,13 +57,18 @@ func (h *history) messages(ctx context.Context, l *live, limit int) ([]agui.Mess
 	return paired(slices.DeleteFunc(tail.Contents(rows), notice)), more, nil
 }
 
+// Workers get as many messages as snapshots.
+var _ = [1]struct{}{}[plugins.MaxMessages-tail.LatestMessages]
+
 // runOf returns the key of the run that an earlier message belongs to, 0 for any other.
 func (h *history) runOf(message string) int64 {
 	h.turn <- struct{}{}
 	defer func() { <-h.turn }()
-	for i := range h.rows {
-		if h.rows[i].ID == message {
-			return h.rows[i].RunKey
+	for _, rows := range [][]data.Message{h.rows, h.older} {
+		for i := range rows {
+			if rows[i].ID == message {
+				return rows[i].RunKey
+			}
 		}
 	}
 	return 0

@@ -234,8 +234,8 @@ func (c *Cluster) Start() error {
 	args := []string{
 		"-c", watch, "sh", c.dir, filepath.Join(c.bin, "postgres"), "-D", filepath.Join(c.dir, "data"), "-k", c.dir,
 		"-h", "127.0.0.1", "-p", strconv.Itoa(c.port), "-c", "synchronous_commit=on",
-		"-c", "search_path=baton,public",
-	} // a test's own sessions see Baton's tables
+		"-c", "search_path=baton,public", // a test's own sessions see Baton's tables
+	}
 	if c.shared {
 		args = append(args, "-c", "max_connections=1000", "-c", "fsync=off", "-c", "full_page_writes=off")
 	} else {

@@ -21,8 +21,7 @@ func upgrading(path string) string {
 		"Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n\r\n"
 }
 
-func TestIdleSocketCostsLittle(t *testing.T) {
-	t.Parallel()
+func TestIdleSocketCostsLittle(t *testing.T) { // alone: it measures
 	if testing.Short() {
 		t.Skip("opens thousands of connections")
 	}
@@ -30,7 +29,7 @@ func TestIdleSocketCostsLittle(t *testing.T) {
 		name, path, shown, say string
 		limit                  int
 	}{
-		{"of a thread", "/api/v1/agent/runs/main/ws?follow=true", "STEP_STARTED", "", 28 << 10},
+		{"of a thread", "/api/v1/agent/runs/main/ws?follow=true", "STEP_STARTED", "", 24 << 10},
 		{"before its run", "/api/v1/agui/typist/ws", "", "", 28 << 10},
 		{"with one of many threads", "/api/v1/ws", "STEP_STARTED", `{"op": "subscribe", "threadId": "main"}`, 32 << 10},
 	} {
@@ -42,13 +41,16 @@ func TestIdleSocketCostsLittle(t *testing.T) {
 				n = 100
 			}
 			s.idle(100, c.path, c.shown, c.say)
-			s.Ask("free")
-			before := s.RSS()
-			s.idle(n, c.path, c.shown, c.say)
-			opened := (s.RSS() - before) / n
-			s.Ask("free")
-			each := (s.RSS() - before) / n
-			t.Logf("an idle socket costs %d bytes, %d before a collection", each, opened)
+			each := c.limit + 1
+			for try := 0; try < 3 && each > c.limit; try++ { // what else the process does in the meantime varies
+				s.Ask("free")
+				before := s.RSS()
+				s.idle(n, c.path, c.shown, c.say)
+				opened := (s.RSS() - before) / n
+				s.Ask("free")
+				each = (s.RSS() - before) / n
+				t.Logf("an idle socket costs %d bytes, %d before a collection", each, opened)
+			}
 			if each > c.limit && !raced {
 				t.Errorf("an idle socket costs %d bytes, want at most %d", each, c.limit)
 			}

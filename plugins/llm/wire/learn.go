@@ -28,8 +28,8 @@ var lessons = []struct {
 	{says(`unsupported|not supported|does not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|extra (inputs|fields)|cannot both|invalid (parameter|argument|field)|deprecated`), member},
 }
 
-// change changes a clone of what was known when a request was refused. It returns what has changed, "" if nothing has. match is how the
-// sentence matches a lesson, with the whole sentence first.
+// change updates s, a clone of the state behind the refused request, and describes the update, "" for none. match has the lesson's submatches
+// in the provider's sentence, the whole match first.
 type change func(s *state, sent *sent, match []string) string
 
 // form returns a change of the capabilities.
