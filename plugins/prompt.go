@@ -50,18 +50,21 @@ type PromptMessage struct {
 	Changes []PromptChange // that made it differ from the message in the log
 }
 
-// PromptTool is a tool that a model is offered.
+// PromptTool is a tool offered to the model.
 type PromptTool struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters,omitempty"` // JSON Schema
+	Name        string          `json:"name"`                  // The tool's name.
+	Description string          `json:"description,omitempty"` // What the tool does, for the model.
+	Parameters  json.RawMessage `json:"parameters,omitempty"`  // JSON Schema of the arguments.
 }
 
 // PromptChange is a difference between the log and the prompt.
 type PromptChange struct {
-	Kind string `json:"kind"` // one of the constants below, or the worker's own word
-	Of   string `json:"of"`   // the ID of a message or a call, or the name of a tool
-	Why  string `json:"why"`
+	// `shortened`: a tool's result. `dropped` or `summarised`: the conversation up to a message. `replaced`: the arguments of a call.
+	// `left_out`: a tool. `removed`: messages of a deleted run. `cut`: by this response, or for its size. Agents may add kinds of their
+	// own.
+	Kind string `json:"kind"`
+	Of   string `json:"of"`  // The id of the message or call, or the name of the tool.
+	Why  string `json:"why"` // The reason, as text.
 }
 
 // Kinds of a PromptChange.

@@ -27,11 +27,11 @@ type SentPrompt struct {
 	Hidden     *HiddenPrompt          // what the caller may not see, nil for operators
 }
 
-// HiddenPrompt is the size of the part of a prompt that operators wrote, which users and viewers do not see.
+// HiddenPrompt is the sizes of the instructions and tools, for users and viewers, who do not see them. Absent for operators.
 type HiddenPrompt struct {
-	SystemBytes int `json:"systemBytes"` // of the instructions
-	Tools       int `json:"tools"`       // the number of tools
-	ToolBytes   int `json:"toolBytes"`   // of their descriptions and schemas
+	SystemBytes int `json:"systemBytes"` // Bytes of the instructions.
+	Tools       int `json:"tools"`       // Number of tools.
+	ToolBytes   int `json:"toolBytes"`   // Bytes of the tools.
 }
 
 // hide leaves the conversation alone.

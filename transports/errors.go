@@ -18,12 +18,12 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// Problem is the body of every error answer.
+// Problem is an error response.
 type Problem struct {
-	Detail    string `json:"detail"`          // a sentence a person can act on
-	Code      string `json:"code"`            // snake_case
-	Place     string `json:"place,omitempty"` // a JSON pointer to what is wrong in the request's body
-	RequestID string `json:"requestId,omitempty"`
+	Detail    string `json:"detail"`              // A sentence for people that says what to change.
+	Code      string `json:"code"`                // A code for programs, in snake_case. Branch on this.
+	Place     string `json:"place,omitempty"`     // Some 400 responses only: a JSON pointer to the invalid part of the request body.
+	RequestID string `json:"requestId,omitempty"` // 500 responses only: the id of the request in the server's log.
 }
 
 // statuses maps the kinds of the runtime's errors to HTTP statuses.

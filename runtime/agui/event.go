@@ -132,11 +132,11 @@ const (
 	OutcomeCancelled OutcomeType = "cancelled"
 )
 
-// Outcome is RUN_FINISHED's outcome.
+// Outcome is the way in which a span ended that did not fail.
 type Outcome struct {
 	Type               OutcomeType `json:"type"`
-	Interrupts         []Interrupt `json:"interrupts,omitempty"`         // with OutcomeInterrupt
-	PendingToolCallIDs []string    `json:"pendingToolCallIds,omitempty"` // with OutcomeSuccess: frontend calls to answer
+	Interrupts         []Interrupt `json:"interrupts,omitempty"`         // With `interrupt`: the run's open questions. Each can be answered on its own.
+	PendingToolCallIDs []string    `json:"pendingToolCallIds,omitempty"` // With `success`: calls of the client's tools that the run waits for.
 }
 
 // RunError ends a span of a run that failed.

@@ -2,11 +2,11 @@ package agui
 
 import "encoding/json"
 
-// FinishMetadata is RUN_FINISHED's metadata, the same in every projection.
+// FinishMetadata is the provider and model of the last call, and the run's tokens.
 type FinishMetadata struct {
-	Provider          string `json:"provider"` // of the last model call
+	Provider          string `json:"provider"` // Of the last model call.
 	Model             string `json:"model"`
-	InputTokens       int64  `json:"inputTokens"` // summed over the run
+	InputTokens       int64  `json:"inputTokens"` // Sum over the run.
 	OutputTokens      int64  `json:"outputTokens"`
 	CachedInputTokens int64  `json:"cachedInputTokens,omitempty"`
 	ReasoningTokens   int64  `json:"reasoningTokens,omitempty"`

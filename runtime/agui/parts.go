@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Part is one part of a user or tool message's content.
+// Part is a part of a message's content.
 type Part struct {
-	Type     string          `json:"type"` // "text", "image", "audio", "video" or "document"
+	Type     string          `json:"type"` // `text`, `image`, `audio`, `video` or `document`.
 	ID       string          `json:"id,omitempty"`
-	Text     string          `json:"text,omitempty"`   // type text
-	Source   *Source         `json:"source,omitempty"` // the other types
-	Metadata json.RawMessage `json:"metadata,omitempty"`
+	Text     string          `json:"text,omitempty"`   // With `text`: the text.
+	Source   *Source         `json:"source,omitempty"` // With the other types: where the bytes are.
+	Metadata json.RawMessage `json:"metadata,omitempty" type:"object"`
 }
 
-// Source is the location of a media part's bytes.
+// Source is the place of the bytes of a part.
 type Source struct {
-	Type     string `json:"type"`  // "data", "url" or "file"
-	Value    string `json:"value"` // base64, a URL, or the provider's handle
+	Type     string `json:"type" enum:"data,url,file"` // The form of `value`.
+	Value    string `json:"value"`                     // Base64 data, a URL, or a provider's file handle.
 	MimeType string `json:"mimeType,omitempty"`
-	Provider string `json:"provider,omitempty"` // type file
+	Provider string `json:"provider,omitempty"` // With `file`: the provider of the handle.
 }
 
 // ContentParts returns m's content as parts: Parts decoded, or Content as one text part. It skips unreadable parts. An activity

@@ -45,36 +45,36 @@ type ToolCall struct {
 	Metadata       json.RawMessage
 }
 
-// Tool is a tool a client offers for a run.
+// Tool is a tool that the client executes.
 type Tool struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters,omitempty"` // a JSON Schema
-	Metadata    json.RawMessage `json:"metadata,omitempty"`
+	Name        string          `json:"name"`                 // The tool's name.
+	Description string          `json:"description"`          // What the tool does, for the model.
+	Parameters  json.RawMessage `json:"parameters,omitempty"` // JSON Schema of the arguments.
+	Metadata    json.RawMessage `json:"metadata,omitempty" type:"object"`
 }
 
-// Context is a named piece of ambient information for a run.
+// Context is a named piece of information for a run.
 type Context struct {
-	Description string `json:"description"`
-	Value       string `json:"value"`
+	Description string `json:"description"` // What the value is.
+	Value       string `json:"value"`       // The information.
 }
 
-// ResumeEntry answers one interrupt.
+// ResumeEntry is the answer to an interrupt.
 type ResumeEntry struct {
-	InterruptID string          `json:"interruptId"`
-	Status      string          `json:"status"` // "resolved" or "cancelled"
-	Payload     json.RawMessage `json:"payload,omitempty"`
-	Metadata    json.RawMessage `json:"metadata,omitempty"`
+	InterruptID string          `json:"interruptId"`                      // The interrupt.
+	Status      string          `json:"status" enum:"resolved,cancelled"` // `resolved` with a payload, or `cancelled` without one.
+	Payload     json.RawMessage `json:"payload,omitempty"`                // The answer, valid against the interrupt's `responseSchema`.
+	Metadata    json.RawMessage `json:"metadata,omitempty" type:"object"`
 }
 
-// RunAgentInput is AG-UI's request to run an agent; inside RUN_STARTED it has the parts that are new to the thread.
+// RunAgentInput is AG-UI's request to run an agent. In RUN_STARTED, it has what the run adds to the thread.
 type RunAgentInput struct {
 	ThreadID        string          `json:"threadId"`
 	RunID           string          `json:"runId"`
 	ProtocolVersion string          `json:"protocolVersion,omitempty"`
 	ParentRunID     string          `json:"parentRunId,omitempty"`
 	State           json.RawMessage `json:"state,omitempty"`
-	Messages        []Message       `json:"messages"`
+	Messages        []Message       `json:"messages"` // In RUN_STARTED, messages that the thread did not have before.
 	Tools           []Tool          `json:"tools"`
 	Context         []Context       `json:"context"`
 	ForwardedProps  json.RawMessage `json:"forwardedProps,omitempty"`
@@ -84,21 +84,22 @@ type RunAgentInput struct {
 	Encoded []json.RawMessage `json:"-"`
 }
 
-// Interrupt is something a run needs from outside before it can go on.
+// Interrupt is something a run needs from outside before it can continue.
 type Interrupt struct {
-	ID             string          `json:"id"`
-	Reason         string          `json:"reason"` // "tool_call", "input_required" or "confirmation"
-	Message        string          `json:"message,omitempty"`
-	ToolCallID     string          `json:"toolCallId,omitempty"`
-	ResponseSchema json.RawMessage `json:"responseSchema,omitempty"`
-	ExpiresAt      string          `json:"expiresAt,omitempty"` // RFC 3339
-	Metadata       json.RawMessage `json:"metadata,omitempty"`
-	SubagentRunID  string          `json:"subagentRunId,omitempty"`
-	Answerable     *bool           `json:"answerable,omitempty"` // set where a caller asks for it: whether they may answer
+	ID string `json:"id"` // Use it as `interruptId` of the answer.
+	// `tool_call`, `input_required`, `confirmation`, or a reason of the agent.
+	Reason         string          `json:"reason"`
+	Message        string          `json:"message,omitempty"`                      // The question, for people.
+	ToolCallID     string          `json:"toolCallId,omitempty"`                   // The tool call it is about.
+	ResponseSchema json.RawMessage `json:"responseSchema,omitempty"`               // JSON Schema of the answer's payload.
+	ExpiresAt      string          `json:"expiresAt,omitempty" format:"date-time"` // Expiry time. The server then answers with `cancelled`.
+	Metadata       json.RawMessage `json:"metadata,omitempty" type:"object"`       // Further facts, such as the kind of question.
+	SubagentRunID  string          `json:"subagentRunId,omitempty"`                // The sub-agent invocation it belongs to.
+	Answerable     *bool           `json:"answerable,omitempty"`                   // REST responses only: whether you may answer it.
 }
 
-// TokenUsage counts the tokens of one provider and model. OutputTokens and InputTokens are totals, the
-// others parts of them.
+// TokenUsage is the number of tokens used with one provider and model. `inputTokens` and `outputTokens` are totals; the other counts
+// are parts of them.
 type TokenUsage struct {
 	Provider              string `json:"provider,omitempty"`
 	Model                 string `json:"model,omitempty"`
@@ -119,31 +120,33 @@ const (
 	StatusFailure        = "failure"         // a tool
 )
 
-// WorkerOutput is a worker's result, which its last TEXT_MESSAGE_END carries.
+// WorkerOutput is the result of a worker. Its last TEXT_MESSAGE_END carries it.
 type WorkerOutput struct {
-	Status           string          `json:"status"` // StatusSuccess when empty
+	Status           string          `json:"status" enum:"success,partial_success,failed"` // How the worker ended.
 	Answer           string          `json:"answer"`
 	KeyPoints        []string        `json:"key_points,omitempty"`
 	ResultType       string          `json:"result_type,omitempty"`
 	SuggestedActions []string        `json:"suggested_actions,omitempty"`
 	Error            *OutputError    `json:"error,omitempty"`
-	UIHints          json.RawMessage `json:"ui_hints,omitempty"` // an object
+	UIHints          json.RawMessage `json:"ui_hints,omitempty" type:"object"` // Display hints for front ends.
 
-	// Result is the answer of an agent with an output schema, as JSON. It is the run's result and NODE.output in workflows.
+	// The JSON answer of an agent with an output schema.
+	//
+	// It is the run's result and NODE.output in workflows.
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// ToolOutput is a tool's result, which its TOOL_CALL_RESULT carries.
+// ToolOutput is the result of a tool. Its TOOL_CALL_RESULT carries it.
 type ToolOutput struct {
-	ToolName      string          `json:"tool_name"`
-	ToolCallID    string          `json:"tool_call_id"`
-	ToolCallArgs  json.RawMessage `json:"tool_call_args,omitempty"` // an object
-	Status        string          `json:"status"`                   // StatusSuccess when empty
-	ResultSummary string          `json:"result_summary"`
-	UIHints       json.RawMessage `json:"ui_hints,omitempty"` // an object
+	ToolName      string          `json:"tool_name"`                              // The tool.
+	ToolCallID    string          `json:"tool_call_id"`                           // The tool call.
+	ToolCallArgs  json.RawMessage `json:"tool_call_args,omitempty" type:"object"` // The arguments the tool was called with.
+	Status        string          `json:"status" enum:"success,partial,failure"`  // How the call ended.
+	ResultSummary string          `json:"result_summary"`                         // The result, as the model reads it.
+	UIHints       json.RawMessage `json:"ui_hints,omitempty" type:"object"`       // Display hints for front ends.
 	Error         *OutputError    `json:"error,omitempty"`
 
-	// Parts are the content as parts, such as images; nil when ResultSummary is all. The event has them as its own.
+	// The content as parts, such as images. Absent if `result_summary` is all. The event has them as its own.
 	Parts json.RawMessage `json:"parts,omitempty"`
 }
 
@@ -163,10 +166,10 @@ func (o *ToolOutput) Settle() {
 
 // OutputError is the reason why a worker or a tool failed.
 type OutputError struct {
-	Code      string          `json:"code"`
-	Message   string          `json:"message"`
-	Retryable bool            `json:"retryable,omitempty"`
-	Details   json.RawMessage `json:"details,omitempty"` // an object
+	Code      string          `json:"code"`                            // The error code.
+	Message   string          `json:"message"`                         // What failed, as a sentence.
+	Retryable bool            `json:"retryable,omitempty"`             // Whether another attempt may succeed.
+	Details   json.RawMessage `json:"details,omitempty" type:"object"` // Further facts, for programs.
 }
 
 // Projection is one of the forms an event is written in (the same event, for different readers).

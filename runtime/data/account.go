@@ -21,8 +21,8 @@ func (k *APIKey) Good(now time.Time) bool {
 	return k.RevokedAt == nil && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
 }
 
-// SavedView is a list of runs that a user has saved.
+// SavedView is a saved list of runs.
 type SavedView struct {
-	Name  string `json:"name"`
-	Query string `json:"query"` // of the address of the list
+	Name  string `json:"name"`  // The view's name, unique among the user's views.
+	Query string `json:"query"` // The query of the list's URL in the console, up to 2 KiB.
 }

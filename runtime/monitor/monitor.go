@@ -53,10 +53,10 @@ type Monitor struct {
 	buf      []*Notice
 }
 
-// AgentStatus is an agent's state. It is running while it executes at least once in the project.
+// AgentStatus is the state of an agent: whether it is executing a run of the project.
 type AgentStatus struct {
-	Name   string `json:"name"`
-	Status string `json:"status"` // "idle" or "running"
+	Name   string `json:"name"`                       // The agent.
+	Status string `json:"status" enum:"idle,running"` // The agent's state.
 }
 
 // Open opens a monitor of a project, for the runs of all users or of one. After Share it waits until the states of agents were read.

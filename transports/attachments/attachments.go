@@ -66,13 +66,13 @@ func (t Transport) Routes() []transports.Route {
 	}
 }
 
-// Uploaded is the answer to an upload: a message's reference to the file.
+// Uploaded is an uploaded file. Messages refer to it in `metadata.attachments`.
 type Uploaded struct {
-	Bucket   string `json:"bucket"`
-	Path     string `json:"path"`
-	MimeType string `json:"mimeType"`
-	Size     int64  `json:"size"`
-	Filename string `json:"filename"`
+	Bucket   string `json:"bucket"`   // The project.
+	Path     string `json:"path"`     // Path of the file in the project.
+	MimeType string `json:"mimeType"` // Media type, detected from the content.
+	Size     int64  `json:"size"`     // Size in bytes.
+	Filename string `json:"filename"` // Name of the file, as uploaded.
 }
 
 func invalid(code, detail string) error {
@@ -203,11 +203,11 @@ func (o *only) Read(b []byte) (int, error) {
 	return n, o.end
 }
 
-// Signed is the seed's answer: the temporary URL of an attachment.
+// Signed is a temporary URL of an attachment.
 type Signed struct {
 	Bucket string `json:"bucket"`
 	Path   string `json:"path"`
-	URL    string `json:"url"`
+	URL    string `json:"url"` // Anybody with this URL can download the file without a credential until the URL expires.
 }
 
 // signedURL answers GET signed-url.

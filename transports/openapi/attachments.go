@@ -10,11 +10,8 @@ import (
 // attachments describes the files that users attach to messages.
 func (d *describer) attachments() {
 	s := &d.schemas
-	infer[attachments.Uploaded](s, "Attachment", "An uploaded file. Messages refer to it in `metadata.attachments`.",
-		says("bucket", "The project."), says("path", "Path of the file in the project."),
-		says("mimeType", "Media type, detected from the content."), says("size", "Size in bytes."), says("filename", "Name of the file, as uploaded."))
-	infer[attachments.Signed](s, "SignedURL", "A temporary URL of an attachment.",
-		says("url", "Anybody with this URL can download the file without a credential until the URL expires."))
+	infer[attachments.Uploaded](s, "Attachment")
+	infer[attachments.Signed](s, "SignedURL")
 	d.area("Attachments", "Files that messages refer to.")
 	d.add("POST /api/v1/agent/attachments", operation{
 		ID: "addAttachment", Summary: "Upload an attachment",

@@ -1,6 +1,8 @@
 package openapi
 
 import (
+	"cmp"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,11 +22,12 @@ import (
 type schemas struct {
 	named map[string]*jsonschema.Schema
 	types map[reflect.Type]*jsonschema.Schema // how other types refer to a type that has a name
+	texts map[string]map[string]string        // the comments of types and members, by their names; "" is the type's own
 	errs  []error
 }
 
 func newSchemas() schemas {
-	return schemas{
+	s := schemas{
 		named: make(map[string]*jsonschema.Schema),
 		types: map[reflect.Type]*jsonschema.Schema{
 			reflect.TypeFor[json.RawMessage]():  anything(""),
@@ -34,6 +37,10 @@ func newSchemas() schemas {
 			reflect.TypeFor[agui.OutcomeType](): choice("", agui.OutcomeSuccess, agui.OutcomeInterrupt, agui.OutcomeCancelled),
 		},
 	}
+	if err := json.Unmarshal(textsJSON, &s.texts); err != nil {
+		s.errs = append(s.errs, err)
+	}
+	return s
 }
 
 var (
@@ -52,30 +59,75 @@ func (s *schemas) name(name string, schema *jsonschema.Schema) {
 	s.named[name] = schema
 }
 
-// infer names the schema of a Go type, so that other types refer to it. The members of more replace or describe those of the
-// type.
-func infer[T any](s *schemas, name, about string, more ...member) {
+// infer names the schema of a Go type, so that other types refer to it. The type's comments describe it and its members, and tags
+// of its fields restrict them: enum has the values, type and format are those of JSON Schema. The members of more replace those of
+// the type, and what they do not describe has the comment's text.
+func infer[T any](s *schemas, name string, more ...member) {
 	t := reflect.TypeFor[T]()
 	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: s.types})
 	if err != nil {
 		s.errs = append(s.errs, err)
 		return
 	}
+	schema.Description = s.texts[typeName(t)][""]
+	s.describe(t, schema)
 	honest(schema)
-	schema.Description = about
 	for _, m := range more {
 		old := schema.Properties[m.name]
 		if old == nil {
 			s.errs = append(s.errs, fmt.Errorf("%s has no member %q", name, m.name))
 			continue
 		}
-		if !m.describes {
-			*old = *m.schema
-		}
-		old.Description = m.schema.Description
+		about := cmp.Or(m.schema.Description, old.Description)
+		*old = *m.schema
+		old.Description = about
 	}
 	s.name(name, schema)
 	s.types[t] = ref(name)
+}
+
+//go:generate go test -run TestTextsAreThoseOfTheTypes -update .
+
+//go:embed texts.json
+var textsJSON []byte
+
+// typeName returns a type's name with its package, without its parameters.
+func typeName(t reflect.Type) string {
+	name, _, _ := strings.Cut(t.String(), "[")
+	return name
+}
+
+// describe applies the comments and tags of a type's fields to its schema.
+func (s *schemas) describe(t reflect.Type, schema *jsonschema.Schema) {
+	for f := range t.Fields() {
+		if f.Anonymous {
+			s.describe(f.Type, schema)
+			continue
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		p := schema.Properties[name]
+		if p == nil {
+			continue
+		}
+		if typ := f.Tag.Get("type"); typ != "" {
+			p.Type, p.Description = typ, ""
+		}
+		if values := f.Tag.Get("enum"); values != "" {
+			p.Enum = nil
+			for v := range strings.SplitSeq(values, ",") {
+				p.Enum = append(p.Enum, v)
+			}
+		}
+		if typ := f.Type; p.Properties != nil {
+			if typ.Kind() == reflect.Pointer {
+				typ = typ.Elem()
+			}
+			s.describe(typ, p)
+			p.Description = s.texts[typeName(typ)][""]
+		}
+		p.Format = cmp.Or(f.Tag.Get("format"), p.Format)
+		p.Description = cmp.Or(s.texts[typeName(t)][name], p.Description)
+	}
 }
 
 // known makes other types refer to T by a name that is defined elsewhere.
@@ -90,7 +142,7 @@ func honest(s *jsonschema.Schema) {
 		honest(s.Items)
 	}
 	if s.Types != nil && (s.Ref != "" || s.Enum != nil) {
-		*s = *orNull(&jsonschema.Schema{Ref: s.Ref, Type: strings.Join(s.Types[1:], ""), Enum: s.Enum})
+		*s = *orNull(&jsonschema.Schema{Ref: s.Ref, Type: strings.Join(s.Types[1:], ""), Enum: s.Enum, Description: s.Description})
 	}
 	for name, p := range s.Properties {
 		if !slices.Contains(s.Required, name) && slices.Contains(p.Types, "null") {

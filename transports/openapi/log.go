@@ -9,21 +9,13 @@ import (
 // log describes a run's log for programs that poll.
 func (d *describer) log() {
 	s := &d.schemas
-	infer[wire.PageInfo](s, "PageInfo", "Cursors to other pages of a run's log.",
-		says("self", "`after_event_id` of this page."),
-		says("next", "`after_event_id` of the next page. Null if no more events are stored, even if the run has "+
-			"not finished."),
-		may("first", &jsonschema.Schema{Type: "null"}),
-		says("prev", "Backward pages only: `before_event_id` of the preceding page. Null at the start of the "+
-			"run."))
+	infer[wire.PageInfo](s, "PageInfo", may("first", &jsonschema.Schema{Type: "null"}))
 	item := func(id, event *jsonschema.Schema) *jsonschema.Schema {
 		return list(object("", must("event_id", id), must("event", event)), "")
 	}
-	infer[wire.EventPage](s, "EventPage", "A page of a run's log.", may("data", item(count("Position in the thread's log."),
+	infer[wire.EventPage](s, "EventPage", may("data", item(count("Position in the thread's log."),
 		either("The event in the requested `projection`.", ref("PublicEvent"), ref("SeedEvent")))))
-	infer[wire.RunSnapshot](s, "RunSnapshot", "A run's log condensed up to one event.",
-		says("after_event_id", "The last event included. Continue reading after it."),
-		may("events", item(orNull(count("Null for events that summarize others and are not in the log.")), ref("PublicEvent"))))
+	infer[wire.RunSnapshot](s, "RunSnapshot", may("events", item(orNull(count("Null for events that summarize others and are not in the log.")), ref("PublicEvent"))))
 
 	const run = "/api/v1/conversations/{conversation_id}/agent-runs/{run_id}"
 	d.area("Run log", "A run's events in pages, for programs that poll. Returns the same JSON as the MCP tools `get_agent_run_events` and "+

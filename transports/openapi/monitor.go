@@ -9,9 +9,7 @@ import (
 
 // states adds the events of agents' states to a monitor's events.
 func (d *describer) states(union *jsonschema.Schema, mapping map[string]string) {
-	infer[runtime.AgentStatus](&d.schemas, "AgentStatus", "Whether an agent is executing a run of the project.",
-		may("status", choice("The agent's state.", "idle", "running")),
-		says("name", "The agent."))
+	infer[runtime.AgentStatus](&d.schemas, "AgentStatus")
 	agents := list(ref("AgentStatus"), "All agents, by name.")
 	add := func(name string, typ agui.Type, s *jsonschema.Schema) {
 		d.schemas.name(name, s)

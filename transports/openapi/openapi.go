@@ -1,8 +1,9 @@
 // Package openapi describes the server: the document /openapi.json in OpenAPI 3.1, and the page /docs that shows it without
 // external files.
 //
-// There is a file per area of routes. The schemas of answers are inferred from the encoded types where possible; the tests
-// compare the others with real answers, in both directions, and the document's routes with the mounted ones.
+// There is a file per area of routes. The schemas of answers are inferred from the encoded types where possible, and their texts are
+// the types' comments, which go generate writes to texts.json. The tests compare the other schemas with real answers, in both
+// directions, and the document's routes with the mounted ones.
 package openapi
 
 import (

@@ -13,8 +13,6 @@ type member struct {
 	name     string
 	schema   *jsonschema.Schema
 	required bool
-
-	describes bool // it has no schema of its own
 }
 
 // must returns a member that is always present.
@@ -24,11 +22,6 @@ func must(name string, schema *jsonschema.Schema) member {
 
 // may returns a member that may be absent.
 func may(name string, schema *jsonschema.Schema) member { return member{name: name, schema: schema} }
-
-// says returns a description of an inferred member.
-func says(name, about string) member {
-	return member{name: name, schema: anything(about), describes: true}
-}
 
 // object returns the schema of an object with members; other members are allowed.
 func object(about string, members ...member) *jsonschema.Schema {

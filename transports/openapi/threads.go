@@ -112,39 +112,14 @@ func (d *describer) threads() {
 // conversations names the schemas of threads and their histories.
 func (d *describer) conversations() {
 	s := &d.schemas
-	infer[wire.Thread](s, "Thread", "A thread: one conversation.",
-		may("threadId", threadID), says("conversationId", "Baton's own id of the thread, a UUID."),
-		may("metadata", object("Metadata that clients gave the thread.")), says("user", "The owner of the thread."),
-		says("archived", "Whether the thread is archived. Front ends show archived threads apart."),
-		says("runId", "The running or waiting run, else the latest one. Null if the thread has had no run."),
-		says("agent", "The agent or workflow of that run."),
-		says("asked", "The first 200 characters of that run's input. Null without input, or if it exceeds 64 KiB."),
-		says("updatedAt", "Time of the latest activity."), says("title", "Null if the thread has no title."),
-		says("status", "The status of that run."),
-		says("createdAt", "Creation time."))
+	infer[wire.Thread](s, "Thread")
 	pageOf[wire.Thread](s, "ThreadPage")
-	infer[wire.ThreadUser](s, "ThreadUser", "A user who has threads in the project.",
-		says("threads", "Number of the user's threads. Counting stops at 1 000."),
-		says("lastActiveAt", "Time of the latest activity on one of the threads."),
-		says("user", "The user's name."))
+	infer[wire.ThreadUser](s, "ThreadUser")
 	pageOf[wire.ThreadUser](s, "UserPage")
-	infer[wire.ThreadMessages](s, "ThreadMessages", "Messages of a thread, and its state.",
-		may("threadId", threadID), may("messages", list(ref("ThreadMessage"), "The messages, in the thread's order.")),
-		may("state", object("The thread's state.")),
-		says("lastEventId", "Id of the last event included. Pass it as `after_event_id` to continue with a stream."))
-	infer[wire.HistoryMessage](s, "HistoryMessage", "A message in a thread's history.",
-		may("role", choice("The author's role.", "user", "assistant", "system", "tool")),
-		says("seq", "Position of the message. Increases over the whole thread."),
-		says("content", "The text. Messages that are more than text have their parts in `metadata`."),
-		may("metadata", object("`toolCalls`, `toolCallId`, `parts`, `attachments`, and members added by agents.")),
-		says("id", "The message id."),
-		says("timestamp", "Time of the message."))
-	infer[wire.HistoryPart](s, "HistoryPart", "The messages of one day.",
-		may("scope", constant("history_day")), may("day", orNull(day("The day in UTC. Null if there are no messages."))),
-		says("hasMore", "Whether an earlier day has messages."), says("threadId", "The thread."),
-		says("messages", "The day's messages, in order."))
-	infer[wire.History](s, "History", "A day of a thread's messages.",
-		may("type", constant("STATE_SNAPSHOT")), says("threadId", "Absent if the thread does not exist yet."))
+	infer[wire.ThreadMessages](s, "ThreadMessages", may("messages", list(ref("ThreadMessage"), "")))
+	infer[wire.HistoryMessage](s, "HistoryMessage")
+	infer[wire.HistoryPart](s, "HistoryPart")
+	infer[wire.History](s, "History")
 }
 
 // day returns the schema of a calendar day.

@@ -5,9 +5,7 @@ import "github.com/batonrun/baton/transports/ticket"
 // tickets describes the route of tickets, for clients that cannot send a header.
 func (d *describer) tickets() {
 	d.area("Tickets", "Tickets for browsers, whose EventSource and WebSocket cannot send headers.")
-	infer[ticket.Issued](&d.schemas, "StreamTicket", "A ticket that opens a stream.",
-		says("ticket", "Value of the query parameter `ticket`. Keep it secret."),
-		says("expiresAt", "Expiry time. Streams opened with the ticket end then."))
+	infer[ticket.Issued](&d.schemas, "StreamTicket")
 	d.add("POST /api/v1/stream-tickets", operation{
 		ID: "createStreamTicket", Summary: "Create a stream ticket",
 		Description: "The ticket authorizes GET requests for one path in one project, as the caller, with `?ticket=`. EventSource can reconnect with " +

@@ -21,22 +21,13 @@ func (d *describer) usage() {
 			"400": refuse("Invalid query, or its result has more than 10 000 rows.", "invalid_request", "by must be a list of user, agent, model and day"),
 		},
 	})
-	infer[wire.UsageSum](&d.schemas, "UsageSum", "Usage of the calls in one group.",
-		says("agent", "The agent or workflow of the run."), says("tokens", "Input and output tokens."), says("inputTokens", "Includes cached tokens."),
-		says("outputTokens", "Includes reasoning tokens."), says("cost", "Cost at the prices at the time of each call. Null on a server without prices."),
-		says("currency", "Null on a server without prices."))
-	infer[wire.Usage](&d.schemas, "Usage", "Usage of a project's model calls.", says("since", "First day."), says("until", "Last day."))
+	infer[wire.UsageSum](&d.schemas, "UsageSum")
+	infer[wire.Usage](&d.schemas, "Usage")
 	d.add("GET /api/projects/{projectId}/budgets", operation{
 		ID: "listBudgets", Summary: "List budgets",
 		Description: "Returns the budgets and their current use. For a budget of each user or each agent, returns the 100 that have used most in its " +
 			"period. Users get the budgets of the project and of its agents, and their own.",
 		Answers: answers{"200": reply("The budgets.", object("", must("items", list(ref("Budget"), ""))), "budgets")},
 	})
-	infer[wire.Budget](&d.schemas, "Budget", "A limit on what model calls may use. Calls in progress may exceed it.",
-		may("scope", choice("What has the budget.", "project", "user", "agent", "run")),
-		says("of", "The project, user or agent that has it. Null if each run has one."),
-		may("per", orNull(choice("The period. Null for a run's budget.", "day", "month"))), says("unit", "`tokens` or a currency."),
-		says("limit", "The limit, including raises by operators."), says("used", "Null for a run's budget."),
-		says("resetsAt", "Start of the next period. Null for a run's budget."),
-		may("over", choice("What happens to runs when the budget is used up.", "stop", "ask")))
+	infer[wire.Budget](&d.schemas, "Budget")
 }

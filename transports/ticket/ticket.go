@@ -141,10 +141,10 @@ func (t *Tickets) Routes() []transports.Route {
 	return []transports.Route{{Method: fiber.MethodPost, Path: "/api/v1/stream-tickets", Known: t.issue}}
 }
 
-// Issued is the answer to a request for a ticket.
+// Issued is a ticket that opens a stream.
 type Issued struct {
-	Ticket    string    `json:"ticket"`
-	ExpiresAt time.Time `json:"expiresAt"`
+	Ticket    string    `json:"ticket"`    // Value of the query parameter `ticket`. Keep it secret.
+	ExpiresAt time.Time `json:"expiresAt"` // Expiry time. Streams opened with the ticket end then.
 }
 
 // issue answers POST stream-tickets.

@@ -9,58 +9,70 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Page is one page of a list.
+// Page is a page of a list.
 type Page[T any] struct {
 	Items      []T     `json:"items"`
-	NextCursor *string `json:"nextCursor"` // null on the last page
-	Total      *int    `json:"total"`      // of the whole list, counted up to 10 000; null when that takes too long
+	NextCursor *string `json:"nextCursor"` // The `cursor` of the next page. Null on the last page.
+	// Number of items in the whole list. Always present for a run's steps, messages and model calls. Other lists are counted with
+	// `count=true`, else it is null. It is also null for more than 10 000 items, and if counting would read more than a page does.
+	Total *int `json:"total"`
 }
 
-// Items is a list that has no pages.
+// Items is a whole list.
 type Items[T any] struct {
 	Items []T `json:"items"`
 }
 
-// Run is a run as a resource.
+// Run is a run.
 type Run struct {
-	ID             string            `json:"id"`
-	ProjectID      string            `json:"projectId"`
-	WorkflowID     string            `json:"workflowId"` // the agent's name for a single agent
-	Status         runtime.Status    `json:"status"`
-	InputQuery     string            `json:"inputQuery"`
-	OutputSummary  *string           `json:"outputSummary"`
-	StartedAt      *time.Time        `json:"startedAt"`
-	FinishedAt     *time.Time        `json:"finishedAt"`
-	ContextItemIDs []string          `json:"contextItemIds"`
-	ThreadID       string            `json:"threadId"`
-	ThreadTitle    *string           `json:"threadTitle"`
-	ConversationID string            `json:"conversationId"`
-	Agent          *string           `json:"agent"` // null for a workflow
-	Error          *agui.OutputError `json:"error"`
-	Generation     int               `json:"generation"` // counts restarts, from 1
-	Usage          []agui.TokenUsage `json:"usage"`
-	User           string            `json:"user"`
-	Attempts       int               `json:"attempts"` // to execute it: 1 once it has started, and one more for each crash in a row
-	InputTokens    int64             `json:"inputTokens"`
-	OutputTokens   int64             `json:"outputTokens"`
-	Cost           *float64          `json:"cost"` // of its tokens by the agents' prices; null if an agent has no price
-	CreatedAt      time.Time         `json:"createdAt"`
-	ParentRunID    *string           `json:"parentRunId"`
-	Interrupts     []agui.Interrupt  `json:"interrupts"`          // its open questions
-	Metadata       json.RawMessage   `json:"metadata,omitempty"`  // of its request, an object; not in lists
-	LastEvent      *LastEvent        `json:"lastEvent,omitempty"` // its latest event; not in lists
-	Waiting        *Waiting          `json:"waiting,omitempty"`   // why it does not begin or go on
+	ID             string            `json:"id"`             // The name its client gave it.
+	ProjectID      string            `json:"projectId"`      // The project.
+	WorkflowID     string            `json:"workflowId"`     // The workflow. The agent's name if the run is of a single agent.
+	Status         runtime.Status    `json:"status"`         // The run's status.
+	InputQuery     string            `json:"inputQuery"`     // Text of the user message that started the run.
+	OutputSummary  *string           `json:"outputSummary"`  // Answer of the last worker.
+	StartedAt      *time.Time        `json:"startedAt"`      // Start time. Null until the run starts.
+	FinishedAt     *time.Time        `json:"finishedAt"`     // End time. Null until the run ends.
+	ContextItemIDs []string          `json:"contextItemIds"` // The `contextItemIds` of the request.
+	ThreadID       string            `json:"threadId"`       // The thread's name, as chosen by the client.
+	ThreadTitle    *string           `json:"threadTitle"`    // Null if the thread has no title.
+	ConversationID string            `json:"conversationId"` // Baton's own id of the thread, a UUID.
+	Agent          *string           `json:"agent"`          // Null for a workflow.
+	Error          *agui.OutputError `json:"error"`          // Why the run failed. Null without an error.
+	Generation     int               `json:"generation"`     // Number of this generation. Starts at 1 and increases with each restart.
+	Usage          []agui.TokenUsage `json:"usage"`          // Tokens by provider and model.
+	User           string            `json:"user"`           // The owner of the run.
+	// Attempts to execute the run. 0 until it starts, then 1, and one more for each crash in a row.
+	Attempts     int   `json:"attempts"`
+	InputTokens  int64 `json:"inputTokens"`  // Total of input tokens.
+	OutputTokens int64 `json:"outputTokens"` // Total of output tokens.
+	// Cost of its tokens at the current prices of the agents. Null if one of its models has no price.
+	Cost        *float64         `json:"cost"`
+	CreatedAt   time.Time        `json:"createdAt"`                        // Creation time.
+	ParentRunID *string          `json:"parentRunId"`                      // The run that this run was started for.
+	Interrupts  []agui.Interrupt `json:"interrupts"`                       // Its open interrupts.
+	Metadata    json.RawMessage  `json:"metadata,omitempty" type:"object"` // Metadata of the request. Absent in lists and if the request had none.
+	LastEvent   *LastEvent       `json:"lastEvent,omitempty"`              // The run's latest event. Absent in lists.
+	// Why the run is not executing. Present only while it is QUEUED or has no execution slot.
+	Waiting *Waiting `json:"waiting,omitempty"`
 
-	Overrides *plugins.ModelOverrides `json:"overrides,omitempty"` // of its agent; not in lists
+	Overrides *plugins.ModelOverrides `json:"overrides,omitempty"` // Replaced parts of the agent's configuration. Absent in lists.
 }
 
-// Waiting is why a run does not begin or go on.
+// Waiting is the reason why a run is not executing. It is present only while the run is QUEUED or has no execution slot.
 type Waiting struct {
-	Reason   string     `json:"reason"` // see [runtime.Wait]
-	Behind   string     `json:"behind,omitempty"`
-	Position int        `json:"position,omitempty"`
-	Since    time.Time  `json:"since"`
-	Until    *time.Time `json:"until,omitempty"` // none if it is unknown
+	// `thread_busy`: another run of the thread executes. `thread_waiting`: another run of the thread waits for an answer.
+	// `user_limit`, `project_limit`, `agent_limit`, `server_limit`: the number or total size of concurrent runs is at its limit.
+	// `provider_pace`: the model's provider accepts no calls at present, so the run has lent its slot. `no_server`: no server
+	// executes runs of this agent.
+	Reason string `json:"reason" enum:"thread_busy,thread_waiting,user_limit,project_limit,agent_limit,server_limit,provider_pace,no_server"`
+	Behind string `json:"behind,omitempty"` // The run of the same thread that goes first.
+	// Place among the thread's queued runs, or among the user's threads whose next run is queued. 1 is next.
+	Position int       `json:"position,omitempty"`
+	Since    time.Time `json:"since"` // When the run was queued, lent its slot, or asked to have it back.
+	// With `provider_pace`: when the provider accepts calls again, if known. With `no_server`: when the run fails if no server offers
+	// its agent.
+	Until *time.Time `json:"until,omitempty"`
 }
 
 // NewWaiting returns why a run does not begin or go on, nil for no reason.
@@ -79,7 +91,7 @@ func NewWaiting(w *runtime.Wait) *Waiting {
 type LastEvent struct {
 	ID        int64      `json:"id"`
 	Type      agui.Type  `json:"type"`
-	Timestamp *time.Time `json:"timestamp"` // null when that is not known
+	Timestamp *time.Time `json:"timestamp"` // Null if unknown.
 }
 
 // NewLastEvent returns the latest event of a run, nil for none.
@@ -117,9 +129,9 @@ func NewRun(r *runtime.Run, interrupts []agui.Interrupt, cost *float64) Run {
 
 // Failure is why a step or node failed. Its fields are null without an error.
 type Failure struct {
-	Error          *string `json:"error"` // a sentence
-	ErrorCode      *string `json:"errorCode"`
-	ErrorRetryable *bool   `json:"errorRetryable"`
+	Error          *string `json:"error"`          // Why it failed, as a sentence. Null without an error.
+	ErrorCode      *string `json:"errorCode"`      // The error code. Null without an error.
+	ErrorRetryable *bool   `json:"errorRetryable"` // Whether another attempt may succeed. Null without an error.
 }
 
 func newFailure(err *agui.OutputError) Failure {
@@ -129,19 +141,19 @@ func newFailure(err *agui.OutputError) Failure {
 	return Failure{Error: &err.Message, ErrorCode: &err.Code, ErrorRetryable: &err.Retryable}
 }
 
-// Step is one execution of a node of a run.
+// Step is one execution of a node.
 type Step struct {
-	ID         string         `json:"id"`
-	RunID      string         `json:"runId"`
-	StepNumber int            `json:"stepNumber"`
-	NodeID     string         `json:"nodeId"`
-	Status     runtime.Status `json:"status"`
-	Input      string         `json:"input"`
-	Output     *string        `json:"output"`
+	ID         string         `json:"id"`                                                       // The step's id.
+	RunID      string         `json:"runId"`                                                    // The run.
+	StepNumber int            `json:"stepNumber"`                                               // Order of the start, from 1.
+	NodeID     string         `json:"nodeId"`                                                   // The node.
+	Status     runtime.Status `json:"status" enum:"RUNNING,WAITING,COMPLETED,FAILED,CANCELLED"` // The step's status.
+	Input      string         `json:"input"`                                                    // The input, as text.
+	Output     *string        `json:"output"`                                                   // The output, as text. Null until the step ends.
 	Failure
-	DurationMs  *int64     `json:"durationMs"` // null until it is over
-	StartedAt   time.Time  `json:"startedAt"`
-	CompletedAt *time.Time `json:"completedAt"`
+	DurationMs  *int64     `json:"durationMs"`  // Null until the step ends.
+	StartedAt   time.Time  `json:"startedAt"`   // Start time.
+	CompletedAt *time.Time `json:"completedAt"` // End time. Null until the step ends.
 }
 
 // NewStep returns the resource of a step of the run named runID.
@@ -158,15 +170,16 @@ func NewStep(runID string, s *runtime.Step) Step {
 	return step
 }
 
-// Node is the state of a node of a run.
+// Node is the state of one node of a run.
 type Node struct {
-	RunID       string         `json:"runId"`
-	NodeID      string         `json:"nodeId"`
-	Status      runtime.Status `json:"status"`
-	Progress    float64        `json:"progress"` // 0..1
-	Messages    []string       `json:"messages"`
-	StartedAt   *time.Time     `json:"startedAt"`
-	CompletedAt *time.Time     `json:"completedAt"`
+	RunID    string         `json:"runId"`                                                                    // The run.
+	NodeID   string         `json:"nodeId"`                                                                   // The node.
+	Status   runtime.Status `json:"status" enum:"PENDING,RUNNING,WAITING,COMPLETED,FAILED,CANCELLED,SKIPPED"` // The node's status.
+	Progress float64        `json:"progress"`                                                                 // From 0 to 1.
+	Messages []string       `json:"messages"`                                                                 // Progress messages of the node.
+	// Start time. Null until the node starts.
+	StartedAt   *time.Time `json:"startedAt"`
+	CompletedAt *time.Time `json:"completedAt"` // End time. Null until the node ends.
 	Failure
 }
 
@@ -180,12 +193,12 @@ func NewNode(runID string, n *runtime.Node) Node {
 
 // Message is a message of a run.
 type Message struct {
-	ID             string    `json:"id"`
-	RunID          string    `json:"runId"`
-	Role           agui.Role `json:"role"`
-	Content        string    `json:"content"` // the text; media parts are left out
-	ContextItemIDs []string  `json:"contextItemIds"`
-	CreatedAt      time.Time `json:"createdAt"`
+	ID             string    `json:"id"`             // The message id.
+	RunID          string    `json:"runId"`          // The run.
+	Role           agui.Role `json:"role"`           // The author's role.
+	Content        string    `json:"content"`        // The text. Media parts are left out.
+	ContextItemIDs []string  `json:"contextItemIds"` // The `contextItemIds` of the request.
+	CreatedAt      time.Time `json:"createdAt"`      // Creation time.
 }
 
 // NewMessage returns the resource of a message of the run named runID.
@@ -196,11 +209,11 @@ func NewMessage(runID string, m *runtime.Message) Message {
 	}
 }
 
-// Cancelled is the answer to a request to cancel a run.
+// Cancelled is a cancelled run.
 type Cancelled struct {
-	ID         string         `json:"id"`
-	Status     runtime.Status `json:"status"`
-	FinishedAt *time.Time     `json:"finishedAt"`
+	ID         string         `json:"id"`         // The run.
+	Status     runtime.Status `json:"status"`     // The run's status.
+	FinishedAt *time.Time     `json:"finishedAt"` // End time.
 }
 
 // NewCancelled returns the answer for a run that is cancelled.
@@ -208,10 +221,10 @@ func NewCancelled(r *runtime.Run) Cancelled {
 	return Cancelled{ID: r.ID, Status: r.Status, FinishedAt: stampOrNull(r.FinishedAt)}
 }
 
-// Resumed is the answer to a request that answers a run's questions.
+// Resumed is a run that continues.
 type Resumed struct {
-	ID     string         `json:"id"`
-	Status runtime.Status `json:"status"`
+	ID     string         `json:"id"`     // The run.
+	Status runtime.Status `json:"status"` // The run's status.
 }
 
 // NewResumed returns the answer for a continued run.

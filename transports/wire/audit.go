@@ -6,18 +6,18 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Audited is a request that has changed something, as the audit shows it.
+// Audited is a request that changed something.
 type Audited struct {
-	At         time.Time `json:"at"`
-	Actor      string    `json:"actor"`  // the caller
-	UserID     string    `json:"userId"` // the owner of the thread
-	Action     string    `json:"action"`
-	ThreadID   string    `json:"threadId"`
-	RunID      *string   `json:"runId"` // null when it was about a thread
-	Credential *string   `json:"credential"`
-	Address    *string   `json:"address"`
-	RequestID  *string   `json:"requestId"`
-	Subject    *string   `json:"subject"` // the other subject, such as a key
+	At         time.Time `json:"at"`         // Time of the request.
+	Actor      string    `json:"actor"`      // The caller.
+	UserID     string    `json:"userId"`     // Owner of the thread.
+	Action     string    `json:"action"`     // What the request did.
+	ThreadID   string    `json:"threadId"`   // Empty if the request was not about a thread.
+	RunID      *string   `json:"runId"`      // Null if the request was not about a run.
+	Credential *string   `json:"credential"` // Id of the credential, never its secret.
+	Address    *string   `json:"address"`    // Address of the client.
+	RequestID  *string   `json:"requestId"`  // Id of the request in the server's log.
+	Subject    *string   `json:"subject"`    // Any other subject, such as the id of a key.
 }
 
 // AuditAfter has a filter begin where a cursor leads to in that list.

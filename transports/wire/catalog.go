@@ -7,43 +7,43 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 )
 
-// Catalog lists the offered agents and workflows, the tools of the agents, and the servers that have some of them.
+// Catalog is all agents, tools and tool servers, by name.
 type Catalog struct {
-	Agents  []CatalogAgent  `json:"agents"`
-	Tools   []CatalogTool   `json:"tools"`
-	Servers []CatalogServer `json:"servers"`
+	Agents  []CatalogAgent  `json:"agents"`  // The agents.
+	Tools   []CatalogTool   `json:"tools"`   // The tools.
+	Servers []CatalogServer `json:"servers"` // The tool servers.
 }
 
-// CatalogAgent is an agent with its details.
+// CatalogAgent is an agent.
 type CatalogAgent struct {
 	Agent
 	About
 
-	Model *Model   `json:"model"` // null when it is not known
-	Tools []string `json:"tools"` // that it may call: names, or patterns; null when they are not known
+	Model *Model   `json:"model"` // Null if unknown.
+	Tools []string `json:"tools"` // Tools and agents it may call, as names or patterns. Null if unknown.
 }
 
-// CatalogTool is a tool with its details.
+// CatalogTool is a tool that agents may call.
 type CatalogTool struct {
 	Tool
 	About
 }
 
-// CatalogServer is a server of tools, or a program that has some.
+// CatalogServer is an MCP server or a program that provides tools.
 type CatalogServer struct {
-	Name        string `json:"name"`
+	Name        string `json:"name"` // Prefix of the names of its tools.
 	Description string `json:"description"`
 	About
 
-	Tools int `json:"tools"` // that it has now
+	Tools int `json:"tools"` // Current number of its tools.
 }
 
-// CatalogWorkflows are the workflows, by name.
+// CatalogWorkflows are all workflows, by name.
 type CatalogWorkflows struct {
 	Workflows []CatalogWorkflow `json:"workflows"`
 }
 
-// CatalogWorkflow is a workflow with its details.
+// CatalogWorkflow is a workflow.
 type CatalogWorkflow struct {
 	Workflow
 	About
@@ -52,29 +52,29 @@ type CatalogWorkflow struct {
 // About is the origin and the health of a plugin.
 type About struct {
 	Origin Origin  `json:"origin"`
-	Health *Health `json:"health"` // null without dependencies, or before the first use
+	Health *Health `json:"health"` // Null without dependencies, or before the first use.
 }
 
-// Origin is where a plugin comes from. Files and addresses are shown to operators only.
+// Origin is where a definition comes from. With accounts, only operators and admins see `file`, `line` and `url`.
 type Origin struct {
-	Kind   string  `json:"kind"`
-	File   *string `json:"file"`
-	Line   *int    `json:"line"`
-	Server *string `json:"server"` // of tools
-	URL    *string `json:"url"`    // scheme and host
+	Kind   string  `json:"kind" enum:"built-in,yaml,mcp,remote,process,program"` // The kind of source.
+	File   *string `json:"file"`                                                 // Settings file with the declaration.
+	Line   *int    `json:"line"`                                                 // Line in the file, from 1.
+	Server *string `json:"server"`                                               // The tool server.
+	URL    *string `json:"url"`                                                  // Scheme and host of the endpoint.
 }
 
-// Health is how something is that a plugin depends on, as it was last seen.
+// Health is the last known health of what an agent or tool depends on. The request itself checks nothing.
 type Health struct {
-	OK     bool       `json:"ok"`
-	Since  *time.Time `json:"since"`
-	Detail *string    `json:"detail"`
+	OK     bool       `json:"ok"`     // Whether it is healthy.
+	Since  *time.Time `json:"since"`  // Start of the current state, as far as observed.
+	Detail *string    `json:"detail"` // What is wrong, for operators.
 }
 
-// Model is the model that plays an agent.
+// Model is the model an agent uses.
 type Model struct {
-	Provider string  `json:"provider"`
-	Name     *string `json:"name"` // null for the provider's default
+	Provider string  `json:"provider"` // The provider.
+	Name     *string `json:"name"`     // Null for the provider's default model.
 }
 
 // NewCatalog returns the registry's agents, tools and servers. Inside includes the details for operators.

@@ -8,31 +8,33 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// History is the answer to a request for a day of a thread's messages.
+// History is a day of a thread's messages.
 type History struct {
-	Type     string      `json:"type"`               // STATE_SNAPSHOT
-	ThreadID string      `json:"threadId,omitempty"` // absent when the caller has no thread yet
+	Type     string      `json:"type" enum:"STATE_SNAPSHOT"`
+	ThreadID string      `json:"threadId,omitempty"` // Absent if the thread does not exist yet.
 	Snapshot HistoryPart `json:"snapshot"`
 }
 
-// HistoryPart is a part of a thread in a History. Its messages come last, so that a long day can be written piece by
-// piece.
+// HistoryPart are the messages of one day.
+//
+// They come last, so that a long day can be written piece by piece.
 type HistoryPart struct {
-	Scope    string           `json:"scope"` // history_day
-	ThreadID *string          `json:"threadId"`
-	Day      *string          `json:"day"` // YYYY-MM-DD
-	HasMore  bool             `json:"hasMore"`
-	Messages []HistoryMessage `json:"messages"`
+	Scope    string           `json:"scope" enum:"history_day"`
+	ThreadID *string          `json:"threadId"`          // The thread.
+	Day      *string          `json:"day" format:"date"` // The day in UTC. Null if there are no messages.
+	HasMore  bool             `json:"hasMore"`           // Whether an earlier day has messages.
+	Messages []HistoryMessage `json:"messages"`          // The day's messages, in order.
 }
 
-// HistoryMessage is a message as histories show it.
+// HistoryMessage is a message in a thread's history.
 type HistoryMessage struct {
-	ID        string          `json:"id"`
-	Seq       int64           `json:"seq"` // rises over the whole thread
-	Role      agui.Role       `json:"role"`
-	Content   string          `json:"content"` // the text; media parts are in the metadata
-	Metadata  json.RawMessage `json:"metadata,omitempty"`
-	Timestamp time.Time       `json:"timestamp"`
+	ID      string    `json:"id"`                                     // The message id.
+	Seq     int64     `json:"seq"`                                    // Position of the message. Increases over the whole thread.
+	Role    agui.Role `json:"role" enum:"user,assistant,system,tool"` // The author's role.
+	Content string    `json:"content"`                                // The text. Messages that are more than text have their parts in `metadata`.
+	// `toolCalls`, `toolCallId`, `parts`, `attachments`, and members added by agents.
+	Metadata  json.RawMessage `json:"metadata,omitempty" type:"object"`
+	Timestamp time.Time       `json:"timestamp"` // Time of the message.
 }
 
 // NewHistory returns the answer without the day's messages.

@@ -6,21 +6,21 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Key is an API key of a project, without its secret.
+// Key is an API key, without its secret.
 type Key struct {
 	ID        string     `json:"id"`
-	Name      *string    `json:"name"` // a label
+	Name      *string    `json:"name"` // A label.
 	User      string     `json:"user"`
-	Role      string     `json:"role"`
+	Role      string     `json:"role" enum:"user,viewer,operator,admin"` // What the user may do.
 	CreatedAt time.Time  `json:"createdAt"`
-	ExpiresAt *time.Time `json:"expiresAt"` // null for never
-	RevokedAt *time.Time `json:"revokedAt"` // null while it is not
+	ExpiresAt *time.Time `json:"expiresAt"` // Expiry time. Null if the key does not expire.
+	RevokedAt *time.Time `json:"revokedAt"` // Revocation time. Null if the key is not revoked.
 }
 
-// MadeKey is a key that was just made.
+// MadeKey is a new API key with its secret.
 type MadeKey struct {
 	Key
-	Text string `json:"key"` // the credential; only this answer has it
+	Text string `json:"key"` // The secret to send as `Authorization: Bearer`. Returned only in this response.
 }
 
 // NewKey returns a key as a list has it.

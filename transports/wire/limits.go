@@ -8,94 +8,96 @@ import (
 	"github.com/batonrun/baton/transports/rates"
 )
 
-// Limits are a caller's limits and their current use.
+// Limits are the limits of the caller, the project and the server.
 type Limits struct {
-	User        Share        `json:"user"`
-	Project     Share        `json:"project"` // all its users together
+	User        Share        `json:"user"`    // Quotas of the user.
+	Project     Share        `json:"project"` // Quotas of the project: all its users together.
 	Server      ServerLimits `json:"server"`
 	Sizes       SizeLimits   `json:"sizes"`
 	Timeouts    TimeLimits   `json:"timeouts"`
 	Run         RunLimits    `json:"run"`
 	Counts      CountLimits  `json:"counts"`
-	Attachments *FileLimits  `json:"attachments"` // null when attachments are off
+	Attachments *FileLimits  `json:"attachments"` // Null if the server accepts no attachments.
 }
 
-// Share is the share of a user or a project.
+// Share is the quotas of a user or a project on a server.
 type Share struct {
 	Requests      RateQuota `json:"requests"`
-	Streams       Quota     `json:"streams"`       // open at a time
-	Subscriptions Quota     `json:"subscriptions"` // threads that all sockets together show at a time
-	Running       Quota     `json:"running"`       // runs executed at once
-	Queued        Quota     `json:"queued"`        // runs that wait for their turn
-	InFlight      ByteQuota `json:"inFlight"`      // bytes of requests, messages and answers that are held at a time
+	Streams       Quota     `json:"streams"`       // Open streams and sockets.
+	Subscriptions Quota     `json:"subscriptions"` // Threads subscribed on all sockets.
+	Running       Quota     `json:"running"`       // Running runs.
+	Queued        Quota     `json:"queued"`        // Queued runs.
+	InFlight      ByteQuota `json:"inFlight"`      // Bytes of requests, messages and responses held in memory at a time.
 }
 
-// ByteQuota is a limit on bytes and its use.
+// ByteQuota is a limit on bytes and its usage.
 type ByteQuota struct {
-	Limit *int64 `json:"limit"` // null for none
+	Limit *int64 `json:"limit"` // Null for no limit.
 	Used  int64  `json:"used"`
 }
 
-// Quota is a limit and its use.
+// Quota is a limit and its usage.
 type Quota struct {
-	Limit *int `json:"limit"` // null for none
-	Used  int  `json:"used"`
+	Limit *int `json:"limit"` // Null for no limit.
+	Used  int  `json:"used"`  // Current usage.
 }
 
-// RateQuota is how often something may be done.
+// RateQuota is a rate limit and its usage.
 type RateQuota struct {
-	PerSecond *int `json:"perSecond"` // null for no limit
-	Burst     *int `json:"burst"`     // that may come at once
-	Used      int  `json:"used"`      // of the burst
+	PerSecond *int `json:"perSecond"` // Requests per second. Null for no limit.
+	Burst     *int `json:"burst"`     // Requests that may arrive at once.
+	Used      int  `json:"used"`      // How much of the burst is used.
 }
 
-// ServerLimits are the limits of all projects together. Their use is not shown, as it would reveal other projects' activity.
+// ServerLimits are the limits of the whole server, over all projects.
+//
+// Their use is not shown, as it would reveal other projects' activity.
 type ServerLimits struct {
-	Running         int   `json:"running"`         // runs executed at once
-	RunningBytes    int64 `json:"runningBytes"`    // total input of running runs; small inputs do not count
-	RunningMessages int64 `json:"runningMessages"` // bytes of running runs' messages in memory; small runs do not count
-	RunningPerAgent *int  `json:"runningPerAgent"` // of one agent; null for no limit of its own
-	Queued          int   `json:"queued"`
-	QueuedPerThread int   `json:"queuedPerThread"`
+	Running         int   `json:"running"`         // Runs executed at a time.
+	RunningBytes    int64 `json:"runningBytes"`    // Total input of running runs, in bytes. Small inputs do not count.
+	RunningMessages int64 `json:"runningMessages"` // Bytes of running runs' messages in memory. Small runs do not count.
+	RunningPerAgent *int  `json:"runningPerAgent"` // Runs of one agent executed at a time. Null for no limit of its own.
+	Queued          int   `json:"queued"`          // Queued runs.
+	QueuedPerThread int   `json:"queuedPerThread"` // Queued runs of one thread.
 
-	InFlight           int64 `json:"inFlight"`           // bytes of requests, messages and answers that are held at a time
-	LeastRate          int   `json:"leastRate"`          // bytes that clients send and take a second, on the average
-	Connections        *int  `json:"connections"`        // open at a time; null where the server has no listener of its own
-	ConnectionsPerPeer *int  `json:"connectionsPerPeer"` // from one address; null likewise
-	GuessesPerPeer     *int  `json:"guessesPerPeer"`     // credentials of one address that are wrong in a minute; null for no limit
+	InFlight           int64 `json:"inFlight"`           // Bytes of requests, messages and responses held in memory at a time.
+	LeastRate          int   `json:"leastRate"`          // Minimum average rate at which clients must send and receive, in bytes per second.
+	Connections        *int  `json:"connections"`        // Open connections. Null if the server has no listener of its own.
+	ConnectionsPerPeer *int  `json:"connectionsPerPeer"` // Open connections from one address. Null if the server has no listener of its own.
+	GuessesPerPeer     *int  `json:"guessesPerPeer"`     // Wrong credentials from one address per minute. Null for no limit.
 }
 
-// SizeLimits are in bytes.
+// SizeLimits are maximum sizes, in bytes. `append`, `event`, `state`, `metadata` and `head` are the same on every server.
 type SizeLimits struct {
-	Body     int `json:"body"`     // of a request
-	Input    int `json:"input"`    // of one that starts a run
-	Socket   int `json:"socket"`   // a message on a WebSocket; one that starts no run is as body
-	Messages int `json:"messages"` // the new ones of one run
-	Append   int `json:"append"`   // one that is appended to a run
-	Event    int `json:"event"`    // one event of a run
-	State    int `json:"state"`    // of a thread
-	Metadata int `json:"metadata"` // that users give a thread
-	Head     int `json:"head"`     // a request's line and headers
+	Body     int `json:"body"`     // Body of any other request.
+	Input    int `json:"input"`    // Body of a request that starts a run.
+	Socket   int `json:"socket"`   // Message on a WebSocket. Messages that do not start a run are limited by `body`.
+	Messages int `json:"messages"` // New messages of one run.
+	Append   int `json:"append"`   // Message appended to a run.
+	Event    int `json:"event"`    // One event of a run.
+	State    int `json:"state"`    // State of a thread.
+	Metadata int `json:"metadata"` // Metadata of a thread.
+	Head     int `json:"head"`     // Request line and headers.
 }
 
-// TimeLimits are in seconds.
+// TimeLimits are timeouts, in seconds.
 type TimeLimits struct {
-	Run      float64 `json:"run"`      // from its start to its end
-	Step     float64 `json:"step"`     // one execution of an agent
-	Tool     float64 `json:"tool"`     // one call
-	Approval float64 `json:"approval"` // an approval by a person
+	Run      float64 `json:"run"`      // From a run's start to its end.
+	Step     float64 `json:"step"`     // One execution of an agent.
+	Tool     float64 `json:"tool"`     // One tool call.
+	Approval float64 `json:"approval"` // Time a person has to answer an approval.
 
-	OnDisconnectGrace float64 `json:"onDisconnectGrace"` // a dropped client, until its run is cancelled
-	RequestHead       float64 `json:"requestHead"`       // a request's line and headers
-	RequestBody       float64 `json:"requestBody"`       // the whole of its body
-	Answer            float64 `json:"answer"`            // reading a whole answer that is not a stream
-	Stall             float64 `json:"stall"`             // a pause in a body or in reading an answer
-	Idle              float64 `json:"idle"`              // a connection between two requests
-	Write             float64 `json:"write"`             // one write to the reader of a stream
-	Ping              float64 `json:"ping"`              // silence on a stream
-	Grace             float64 `json:"grace"`             // a cancelled worker or tool
-	Drain             float64 `json:"drain"`             // runs at work when the server stops
-	Commit            float64 `json:"commit"`            // a commit, until its outcome is reported as unknown
+	OnDisconnectGrace float64 `json:"onDisconnectGrace"` // Time a disconnected client has to reconnect before its run is cancelled.
+	RequestHead       float64 `json:"requestHead"`       // Time to receive a request's line and headers.
+	RequestBody       float64 `json:"requestBody"`       // Time to receive the whole body.
+	Answer            float64 `json:"answer"`            // Time in which the client must read a response that is not a stream.
+	Stall             float64 `json:"stall"`             // Maximum pause while a body is received or a response is read.
+	Idle              float64 `json:"idle"`              // Maximum idle time of a connection between two requests.
+	Write             float64 `json:"write"`             // Time for one write to a stream's reader.
+	Ping              float64 `json:"ping"`              // Time without events after which a stream is pinged.
+	Grace             float64 `json:"grace"`             // Time a cancelled worker or tool has to return. After it Baton stops waiting.
+	Drain             float64 `json:"drain"`             // Time running runs have to finish when the server stops.
+	Commit            float64 `json:"commit"`            // Time for a database commit. After it the outcome is reported as unknown.
 }
 
 // ServerSettings are the settings of the server that the engine does not know.
@@ -113,36 +115,36 @@ type ServerSettings struct {
 
 // RunLimits are the limits of one run.
 type RunLimits struct {
-	Events   *int  `json:"events"`   // between two answers of its client; null for no limit
-	Messages int64 `json:"messages"` // bytes that its messages have in memory, results of tools and outputs twice
+	Events   *int  `json:"events"`   // Events between two answers of the client. Null for no limit.
+	Messages int64 `json:"messages"` // Bytes of the run's messages in memory. Tool results and outputs count twice.
 }
 
-// CountLimits limit the number of parts of one request.
+// CountLimits are maximum counts per request. They are the same on every server.
 type CountLimits struct {
-	Page  int `json:"page"`  // items of a list
-	Batch int `json:"batch"` // messages of MCP
+	Page  int `json:"page"`  // Items of a page.
+	Batch int `json:"batch"` // Messages of an MCP batch.
 }
 
 // MaxBatch is how many messages of MCP one request may hold.
 const MaxBatch = 32
 
-// FileLimits are the limits of attachments, in bytes.
+// FileLimits are limits on attachments. Sizes are in bytes.
 type FileLimits struct {
-	Size  int64 `json:"size"`  // of one
-	Files int   `json:"files"` // of a user
-	Bytes int64 `json:"bytes"` // of all of a user's
+	Size  int64 `json:"size"`  // Size of one attachment.
+	Files int   `json:"files"` // Number of attachments per user.
+	Bytes int64 `json:"bytes"` // Total size of a user's attachments.
 
-	Types []string `json:"types"` // accepted types, or patterns
-	URL   float64  `json:"url"`   // seconds that a signed one is good
+	Types []string `json:"types"` // Accepted media types, or patterns such as `image/*`.
+	URL   float64  `json:"url"`   // Validity of a signed URL, in seconds.
 
-	Used    FilesUsed `json:"used"`    // by the caller
-	Uploads *int      `json:"uploads"` // of a user at a time; null for no limit
+	Used    FilesUsed `json:"used"`    // The caller's usage. Uploads in progress count with their maximum size.
+	Uploads *int      `json:"uploads"` // Concurrent uploads per user. Null for no limit.
 }
 
-// FilesUsed are a user's attachments.
+// FilesUsed are the attachments of a user.
 type FilesUsed struct {
-	Files int   `json:"files"`
-	Bytes int64 `json:"bytes"`
+	Files int   `json:"files"` // Number of attachments.
+	Bytes int64 `json:"bytes"` // Total size, in bytes.
 }
 
 // NewLimits combines a caller's standing with the server's rates and settings.

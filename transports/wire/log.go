@@ -15,23 +15,23 @@ const maxEvents = 4 << 20
 
 // LogEvent is one event of a run as a projection shows it.
 type LogEvent struct {
-	EventID *int64          `json:"event_id"` // null for an event that stands for others and is not in the log
+	EventID *int64          `json:"event_id"` // Null for an event that summarizes others and is not in the log.
 	Event   json.RawMessage `json:"event"`
 }
 
-// EventPage is one page of a run's log.
+// EventPage is a page of a run's log.
 type EventPage struct {
 	Data     []LogEvent `json:"data"`
 	PageInfo PageInfo   `json:"page_info"`
 }
 
-// PageInfo leads from one page of a run's log to the next. A cursor is the id of the event behind which its
-// page begins.
+// PageInfo is the cursors to other pages of a run's log.
 type PageInfo struct {
-	Self  *string `json:"self"`
-	First *string `json:"first"` // null
-	Next  *string `json:"next"`  // null when no more events are stored, also while the run goes on
-	Prev  *string `json:"prev"`  // of a page that ends before an event: before which the one before ends; else null
+	Self  *string `json:"self"` // `after_event_id` of this page.
+	First *string `json:"first"`
+	// `after_event_id` of the next page. Null if no more events are stored, even if the run has not finished.
+	Next *string `json:"next"`
+	Prev *string `json:"prev"` // Backward pages only: `before_event_id` of the preceding page. Null at the start of the run.
 }
 
 // NewEventPage returns the page of records after the event after, in a projection. The next page begins after the event next,
@@ -82,9 +82,9 @@ func Logged(p agui.Projection, types ...agui.Type) func(*runtime.Record) bool {
 	}
 }
 
-// RunSnapshot is the state of a run after one of its events.
+// RunSnapshot is a run's log condensed up to one event.
 type RunSnapshot struct {
-	AfterEventID int64      `json:"after_event_id"` // the last event that is in it: reading on begins here
+	AfterEventID int64      `json:"after_event_id"` // The last event included. Continue reading after it.
 	Events       []LogEvent `json:"events"`
 }
 

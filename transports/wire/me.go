@@ -8,16 +8,18 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Me is the caller as the server sees it.
+// Me is the authenticated caller.
 type Me struct {
-	User           string     `json:"user"`
-	ProjectID      string     `json:"projectId"` // the one that the request means
-	Projects       []string   `json:"projects"`  // all of the user's; the first is the default project
-	Role           string     `json:"role"`
-	Authentication string     `json:"authentication"` // none, api-key, jwt or custom
-	ExpiresAt      *time.Time `json:"expiresAt"`      // of the credential; null for never
-	Version        string     `json:"version"`        // the server's
-	Currency       *string    `json:"currency"`       // of costs; null on a server without prices
+	User      string `json:"user"`      // The user's name.
+	ProjectID string `json:"projectId"` // The project of the request.
+	// All projects of the user. The first is used by requests that name none.
+	Projects []string `json:"projects"`
+	Role     string   `json:"role" enum:"user,viewer,operator,admin"` // What the user may do in each project.
+	// How the caller was authenticated. `none` if the server has no accounts.
+	Authentication string     `json:"authentication" enum:"none,api-key,jwt,custom"`
+	ExpiresAt      *time.Time `json:"expiresAt"` // Expiry of the credential. Null if it does not expire.
+	Version        string     `json:"version"`   // The server's version.
+	Currency       *string    `json:"currency"`  // Currency of costs. Null on a server without prices.
 }
 
 // NewMe returns a caller with the scheme of its credential, custom for one without a name, the credential's end, and
@@ -33,7 +35,7 @@ func NewMe(who runtime.Caller, projects []string, scheme string, expires time.Ti
 	return m
 }
 
-// Views are a user's saved lists of runs.
+// Views are the saved views of a user.
 type Views struct {
 	Items []runtime.SavedView `json:"items"`
 }

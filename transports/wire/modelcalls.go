@@ -9,19 +9,19 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// ModelCall is a call of a model in a run.
+// ModelCall is a model call of a run.
 type ModelCall struct {
-	ID           string            `json:"id"`
-	Step         int               `json:"step"` // the number of the step
+	ID           string            `json:"id"`   // The `callId` of the run's `model-call` events.
+	Step         int               `json:"step"` // Number of the step.
 	Provider     *string           `json:"provider"`
 	Model        *string           `json:"model"`
-	Status       string            `json:"status"`
+	Status       string            `json:"status" enum:"started,finished,failed,interrupted"` // The call's status.
 	FinishReason *string           `json:"finishReason"`
-	Usage        *agui.TokenUsage  `json:"usage"`
-	Cost         *float64          `json:"cost"`
+	Usage        *agui.TokenUsage  `json:"usage"` // Null until the call ends, and if the provider reported no usage.
+	Cost         *float64          `json:"cost"`  // Cost of its tokens at the current prices of the agents. Null if its model has no price.
 	Error        *agui.OutputError `json:"error"`
-	FirstTokenMs *int64            `json:"firstTokenMs"`
-	DurationMs   *int64            `json:"durationMs"`
+	FirstTokenMs *int64            `json:"firstTokenMs"` // Milliseconds from the start of the call to the first token.
+	DurationMs   *int64            `json:"durationMs"`   // Duration in milliseconds. Null until the call ends.
 	StartedAt    time.Time         `json:"startedAt"`
 }
 
@@ -51,39 +51,40 @@ func NewModelCalls(l List, read runtime.Page[runtime.ModelCall], costs func([]ag
 		func(c *runtime.ModelCall) string { return l.CursorBehind(c.ID) })
 }
 
-// WholeModelCall is a call of a model with its prompt and its answer. Each is null if it is not kept.
+// WholeModelCall is a model call with its prompt and answer.
 type WholeModelCall struct {
 	ModelCall
 
-	Sent     *SentPrompt  `json:"sent"`
-	Answered *ModelAnswer `json:"answered"`
+	Sent     *SentPrompt  `json:"sent"`     // The prompt. Null if the server keeps no prompts.
+	Answered *ModelAnswer `json:"answered"` // The answer. Null until the call ends, without an answer, and if the server keeps no prompts.
 }
 
-// SentPrompt is the prompt of a model call.
+// SentPrompt is the prompt that was sent to the model.
 type SentPrompt struct {
-	System     string                 `json:"system"`
-	Messages   []SentMessage          `json:"messages"`
-	Tools      []plugins.PromptTool   `json:"tools"`
-	Parameters json.RawMessage        `json:"parameters"` // an object
-	Changes    []plugins.PromptChange `json:"changes"`
-	Hidden     *runtime.HiddenPrompt  `json:"hidden,omitempty"` // for users and viewers: the size of what only operators see
+	System     string                 `json:"system"`                   // The instructions. Empty for users and viewers.
+	Messages   []SentMessage          `json:"messages"`                 // The messages, in order.
+	Tools      []plugins.PromptTool   `json:"tools"`                    // The tools. Empty for users and viewers.
+	Parameters json.RawMessage        `json:"parameters" type:"object"` // The parameters that are set, such as `temperature`.
+	Changes    []plugins.PromptChange `json:"changes"`                  // Differences between the log and the prompt.
+	// Sizes of the instructions and tools, for users and viewers, who do not see them. Absent for operators.
+	Hidden *runtime.HiddenPrompt `json:"hidden,omitempty"`
 }
 
 // SentMessage is a message of a prompt.
 type SentMessage struct {
-	ID         string          `json:"id,omitempty"` // of the thread's message, if that has this form
+	ID         string          `json:"id,omitempty"` // The thread's message that was sent unchanged.
 	Role       agui.Role       `json:"role"`
-	Content    json.RawMessage `json:"content"` // a text, or a list of parts
+	Content    json.RawMessage `json:"content"` // A text, or a list of texts and file descriptions.
 	ToolCalls  []agui.ToolCall `json:"toolCalls,omitempty"`
 	ToolCallID string          `json:"toolCallId,omitempty"`
 }
 
-// ModelAnswer is the answer of a model.
+// ModelAnswer is the model's answer, as received.
 type ModelAnswer struct {
-	Text         string          `json:"text"`
-	Reasoning    string          `json:"reasoning"`
-	ToolCalls    []agui.ToolCall `json:"toolCalls"`
-	FinishReason *string         `json:"finishReason"`
+	Text         string          `json:"text"`         // The text.
+	Reasoning    string          `json:"reasoning"`    // The reasoning, as text.
+	ToolCalls    []agui.ToolCall `json:"toolCalls"`    // The tool calls.
+	FinishReason *string         `json:"finishReason"` // Why the model stopped.
 }
 
 // NewWholeModelCall returns the resource of a call of a model with its prompt and answer, which can be nil.

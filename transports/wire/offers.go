@@ -15,7 +15,7 @@ type Agents struct {
 
 // Agent is an agent's public description.
 type Agent struct {
-	Name        string `json:"name"`
+	Name        string `json:"name"` // Use it as `agent` in requests.
 	Description string `json:"description"`
 }
 
@@ -23,9 +23,9 @@ type Agent struct {
 type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"` // null admits any object
-	Idempotent  bool            `json:"idempotent"`
-	Approval    bool            `json:"approval"` // a person approves each call
+	Parameters  json.RawMessage `json:"parameters"` // JSON Schema of the arguments. Null accepts any object.
+	Idempotent  bool            `json:"idempotent"` // Whether a call may be repeated safely.
+	Approval    bool            `json:"approval"`   // Whether each call needs a person's approval.
 }
 
 // NewAgents returns the registry's agents and tools.
@@ -51,20 +51,20 @@ type Workflows struct {
 	Workflows []Workflow `json:"workflows"`
 }
 
-// Workflow is a workflow's public description.
+// Workflow is the workflow of a run.
 type Workflow struct {
-	Name        string         `json:"name"`
+	Name        string         `json:"name"` // Use it as `workflowId` in requests.
 	Description string         `json:"description"`
-	Nodes       []WorkflowNode `json:"nodes"`
+	Nodes       []WorkflowNode `json:"nodes"` // The nodes.
 }
 
-// WorkflowNode is a node: its agent, its predecessors and its condition.
+// WorkflowNode is a node of a workflow.
 type WorkflowNode struct {
-	ID    string   `json:"id"`
-	Agent *string  `json:"agent"` // one of agent and tool is null
-	Tool  *string  `json:"tool"`
-	Needs []string `json:"needs"`
-	When  *string  `json:"when"` // null means always
+	ID    string   `json:"id"`    // The node's id.
+	Agent *string  `json:"agent"` // The agent to run. Either `agent` or `tool` is null.
+	Tool  *string  `json:"tool"`  // The tool to call. Either `agent` or `tool` is null.
+	Needs []string `json:"needs"` // Nodes that must end before this one.
+	When  *string  `json:"when"`  // Condition for executing the node. Null means always.
 }
 
 // NewWorkflows returns the registry's workflows.

@@ -7,28 +7,28 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Question is an open question of a waiting run, with the run's owner.
+// Question is an open interrupt, with its run.
 type Question struct {
-	// These are as in the run's own list.
-	ID             string          `json:"id"`
+	ID string `json:"id"` // Use it as `interruptId` of the answer.
+	// `tool_call`, `input_required`, `confirmation`, or a reason of the agent.
 	Reason         string          `json:"reason"`
-	Message        string          `json:"message,omitempty"`
-	ToolCallID     string          `json:"toolCallId,omitempty"`
-	ResponseSchema json.RawMessage `json:"responseSchema,omitempty"`
-	ExpiresAt      string          `json:"expiresAt,omitempty"`
-	Metadata       json.RawMessage `json:"metadata,omitempty"`
+	Message        string          `json:"message,omitempty"`                      // The question, for people.
+	ToolCallID     string          `json:"toolCallId,omitempty"`                   // The tool call it is about.
+	ResponseSchema json.RawMessage `json:"responseSchema,omitempty"`               // JSON Schema of the answer's payload.
+	ExpiresAt      string          `json:"expiresAt,omitempty" format:"date-time"` // Expiry time. The server then answers with `cancelled`.
+	Metadata       json.RawMessage `json:"metadata,omitempty" type:"object"`       // Further facts, such as the kind of question.
 	SubagentRunID  string          `json:"subagentRunId,omitempty"`
-	Answerable     bool            `json:"answerable"`
+	Answerable     bool            `json:"answerable"` // Whether you may answer it.
 
-	ToolName  *string         `json:"toolName"`  // of a call that is to be approved, or answered by the client
-	Arguments json.RawMessage `json:"arguments"` // likewise; null when they are too large for a list
+	ToolName  *string         `json:"toolName"`  // The tool, if a call needs approval or is the client's to execute.
+	Arguments json.RawMessage `json:"arguments"` // The call's arguments. Null without arguments to show, or above 64 KiB; the log then has them.
 
-	RunID          string    `json:"runId"`
-	ThreadID       string    `json:"threadId"`
+	RunID          string    `json:"runId"`    // The run that waits.
+	ThreadID       string    `json:"threadId"` // The run's thread.
 	ConversationID string    `json:"conversationId"`
-	Agent          string    `json:"agent"` // the agent's or the workflow's name
-	User           string    `json:"user"`
-	CreatedAt      time.Time `json:"createdAt"`
+	Agent          string    `json:"agent"`     // The agent or workflow.
+	User           string    `json:"user"`      // Owner of the run.
+	CreatedAt      time.Time `json:"createdAt"` // Time of the question.
 }
 
 // NewQuestion returns a question as lists show it.

@@ -6,29 +6,29 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Retention is a project's retention times and the data that is due.
+// Retention is the retention times of a project.
 type Retention struct {
 	Days Days `json:"days"`
 	Due  Due  `json:"due"`
 }
 
-// Days are retention times. Null means forever.
+// Days is how long finished data is kept, in days. Null means forever.
 type Days struct {
-	Runs        *float64 `json:"runs"`   // with all that is their own
-	Events      *float64 `json:"events"` // of runs that stay
+	Runs        *float64 `json:"runs"`   // Finished runs, with everything that belongs to them.
+	Events      *float64 `json:"events"` // Events of runs that are kept. Their messages and results are kept too.
 	Attachments *float64 `json:"attachments"`
 	Audit       *float64 `json:"audit"`
 }
 
-// Due is the data that the next retention pass removes.
+// Due is data past its retention time. It is deleted within the hour.
 type Due struct {
-	Runs        int   `json:"runs"`
-	Stripped    int   `json:"stripped"` // runs of which the events alone go
-	Events      int   `json:"events"`   // of both
-	Bytes       int64 `json:"bytes"`    // of the events, about
+	Runs        int   `json:"runs"`     // Runs to be deleted.
+	Stripped    int   `json:"stripped"` // Runs that lose only their events.
+	Events      int   `json:"events"`   // Events of `runs` and of `stripped`.
+	Bytes       int64 `json:"bytes"`    // Approximate size of the events.
 	Attachments int   `json:"attachments"`
 	Audit       int   `json:"audit"`
-	Whole       bool  `json:"whole"` // this is all; else there was more than one request looks at
+	Whole       bool  `json:"whole"` // False if there was more than one request examines. The counts are then incomplete.
 }
 
 // NewRetention returns retention times and due data.

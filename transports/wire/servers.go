@@ -7,30 +7,30 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Servers lists the living servers of the database, the one that answers first.
+// Servers are the live servers of the database. The responding server is first.
 type Servers struct {
 	Servers  []Server `json:"servers"`
-	Warnings []string `json:"warnings"` // how they differ that should be equal
+	Warnings []string `json:"warnings"` // Differences between servers that should be equal, as sentences.
 }
 
-// Server is a living server, as it was seen some seconds ago.
+// Server is a live server of the database, as seen a few seconds ago.
 type Server struct {
-	ID        string     `json:"id"`
-	Name      *string    `json:"name"`
-	Address   *string    `json:"address"`
-	Version   *string    `json:"version"` // null before it has told
-	Schema    *int64     `json:"schema"`  // of the database
-	Role      string     `json:"role"`
-	Labels    []string   `json:"labels"`
-	StartedAt *time.Time `json:"startedAt"` // null without a cluster, like seenAt
-	SeenAt    *time.Time `json:"seenAt"`
-	Draining  bool       `json:"draining"`
-	Running   int        `json:"running"`
-	Free      int        `json:"free"`
-	Queued    int        `json:"queued"`
-	Agents    []string   `json:"agents"`
-	Workflows []string   `json:"workflows"`
-	Tools     []string   `json:"tools"`
+	ID        string     `json:"id"`                             // The server's id.
+	Name      *string    `json:"name"`                           // Name of its host. Null until the server has reported it.
+	Address   *string    `json:"address"`                        // Where clients reach it.
+	Version   *string    `json:"version"`                        // Baton's version.
+	Schema    *int64     `json:"schema"`                         // Version of the database schema. Null if unknown.
+	Role      string     `json:"role" enum:"all,gateway,worker"` // What the server does: everything, serve requests, or execute runs.
+	Labels    []string   `json:"labels"`                         // The server's labels. It executes agents whose `run_on` is one of them.
+	StartedAt *time.Time `json:"startedAt"`                      // Start time. Null, like `seenAt`, if only one server at a time uses the database.
+	SeenAt    *time.Time `json:"seenAt"`                         // Time it was last seen.
+	Draining  bool       `json:"draining"`                       // The server is stopping. It starts no runs and hands its own over to others.
+	Running   int        `json:"running"`                        // Number of runs it executes.
+	Free      int        `json:"free"`                           // Number of further runs it can execute.
+	Queued    int        `json:"queued"`                         // Number of queued runs of all servers, as far as this server knows.
+	Agents    []string   `json:"agents"`                         // Agents it offers in the project of the request.
+	Workflows []string   `json:"workflows"`                      // Workflows it offers.
+	Tools     []string   `json:"tools"`                          // Tools it offers.
 }
 
 // NewServers returns the description of servers.

@@ -7,13 +7,13 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Started is the answer to a request for a run.
+// Started is an accepted run.
 type Started struct {
-	ThreadID       string         `json:"threadId"`
-	RunID          string         `json:"runId"`
-	ConversationID string         `json:"conversationId"`
-	Status         runtime.Status `json:"status"`
-	EventsURL      string         `json:"eventsUrl"` // of the thread's events from the request on
+	ThreadID       string         `json:"threadId"`       // The thread's name.
+	RunID          string         `json:"runId"`          // The run's name.
+	ConversationID string         `json:"conversationId"` // Baton's own id of the thread, a UUID.
+	Status         runtime.Status `json:"status"`         // QUEUED while another run of the thread goes first.
+	EventsURL      string         `json:"eventsUrl"`      // The event stream of the thread, starting at this request.
 }
 
 // NewStarted returns the answer for an accepted run.

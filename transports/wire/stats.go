@@ -10,34 +10,36 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Stats are the statistics of a project's runs in a window of time, and its current work.
+// Stats are the statistics of a project's runs, and their current state.
 type Stats struct {
-	Window    runtime.Window `json:"window"`
-	From      time.Time      `json:"from"`
-	To        time.Time      `json:"to"`
-	Step      int            `json:"step"` // seconds
-	Buckets   []StatsBucket  `json:"buckets"`
-	Totals    StatsTotals    `json:"totals"`
-	Failures  []StatsFailure `json:"failures"` // by code, most frequent first
-	Agents    []StatsAgent   `json:"agents"`   // the busiest first
-	Now       StatsNow       `json:"now"`
-	Instances []Instance     `json:"instances"` // the latest first
-	Counting  bool           `json:"counting"`  // the totals are incomplete, as counting lags
+	Window   runtime.Window `json:"window" enum:"hour,day,week"` // The time window.
+	From     time.Time      `json:"from"`                        // Start of the window.
+	To       time.Time      `json:"to"`                          // End of the window.
+	Step     int            `json:"step"`                        // Length of a bucket, in seconds.
+	Buckets  []StatsBucket  `json:"buckets"`                     // The window in buckets of `step` seconds.
+	Totals   StatsTotals    `json:"totals"`                      // Totals of the window.
+	Failures []StatsFailure `json:"failures"`                    // Failures by error code, sorted by count. At most 100 codes, the rest as `other`.
+	// Agents and workflows, sorted by number of runs. Tokens include what unfinished runs have used so far.
+	Agents    []StatsAgent `json:"agents"`
+	Now       StatsNow     `json:"now"`       // The current state.
+	Instances []Instance   `json:"instances"` // Server processes, newest first.
+	// Earlier runs are still being counted, for example after an upgrade. Numbers are too low until this is false.
+	Counting bool `json:"counting"`
 }
 
-// StatsTotals are the totals of some runs.
+// StatsTotals are the totals of the window.
 type StatsTotals struct {
-	Started      int     `json:"started"`
-	Completed    int     `json:"completed"`
-	Failed       int     `json:"failed"`
-	Cancelled    int     `json:"cancelled"`
-	FirstEventMs *Spread `json:"firstEventMs"` // null without any
-	DurationMs   *Spread `json:"durationMs"`
+	Started      int     `json:"started"`      // Generations started.
+	Completed    int     `json:"completed"`    // Generations completed.
+	Failed       int     `json:"failed"`       // Generations failed.
+	Cancelled    int     `json:"cancelled"`    // Generations cancelled.
+	FirstEventMs *Spread `json:"firstEventMs"` // Null without any run.
+	DurationMs   *Spread `json:"durationMs"`   // Null without any run.
 }
 
-// StatsBucket is a step of time.
+// StatsBucket are the counts of one time bucket.
 type StatsBucket struct {
-	At           time.Time `json:"at"`
+	At           time.Time `json:"at"` // Start of the bucket.
 	Started      int       `json:"started"`
 	Completed    int       `json:"completed"`
 	Failed       int       `json:"failed"`
@@ -46,47 +48,47 @@ type StatsBucket struct {
 	DurationMs   *Spread   `json:"durationMs"`
 }
 
-// Spread is the distribution of times: the median and the 95th percentile.
+// Spread is the median and the 95th percentile, in milliseconds.
 type Spread struct {
-	P50 int64 `json:"p50"`
-	P95 int64 `json:"p95"`
+	P50 int64 `json:"p50"` // The median.
+	P95 int64 `json:"p95"` // The 95th percentile.
 }
 
-// StatsFailure is how many runs have failed with a code.
+// StatsFailure is the number of runs that failed with an error code.
 type StatsFailure struct {
-	Code  string `json:"code"`
-	Count int    `json:"count"`
+	Code  string `json:"code"`  // The error code.
+	Count int    `json:"count"` // Number of runs.
 }
 
-// StatsAgent are the totals of an agent or a workflow.
+// StatsAgent are the statistics of an agent or workflow.
 type StatsAgent struct {
-	Agent        string   `json:"agent"`
-	Runs         int      `json:"runs"` // that are over
-	Failed       int      `json:"failed"`
+	Agent        string   `json:"agent"`  // The agent or workflow.
+	Runs         int      `json:"runs"`   // Number of finished runs.
+	Failed       int      `json:"failed"` // Number of failed runs.
 	InputTokens  int64    `json:"inputTokens"`
 	OutputTokens int64    `json:"outputTokens"`
-	Cost         *float64 `json:"cost"` // null when one of its models has no price
+	Cost         *float64 `json:"cost"` // Cost at current prices. Null if a model has no price.
 	DurationMs   *Spread  `json:"durationMs"`
 }
 
-// StatsNow is the current work; each count stops at 10 000.
+// StatsNow is the current state. Each number counts up to 10 000.
 type StatsNow struct {
-	Running         int        `json:"running"`
-	Queued          int        `json:"queued"`
-	Waiting         int        `json:"waiting"`
+	Running         int        `json:"running"` // Running runs.
+	Queued          int        `json:"queued"`  // Queued runs.
+	Waiting         int        `json:"waiting"` // Waiting runs.
 	OldestQueuedAt  *time.Time `json:"oldestQueuedAt"`
-	OldestWaitingAt *time.Time `json:"oldestWaitingAt"` // when the oldest open question was asked
+	OldestWaitingAt *time.Time `json:"oldestWaitingAt"` // Time of the oldest open interrupt.
 }
 
-// Instance is a process that serves the database, or has.
+// Instance is a server process that uses the database, or used it.
 type Instance struct {
-	ID          string    `json:"id"`
-	Version     *string   `json:"version"` // null of one that has ended, or has not told
-	Address     *string   `json:"address"` // for operators and admins
-	StartedAt   time.Time `json:"startedAt"`
-	HeartbeatAt time.Time `json:"heartbeatAt"` // about when it was heard of last
-	Serving     bool      `json:"serving"`
-	Ended       *string   `json:"ended"` // "left", "fenced" or "crashed"; null while it serves
+	ID          string    `json:"id"`                               // Identifies the process.
+	Version     *string   `json:"version"`                          // Null if the process has ended or has not reported its version.
+	Address     *string   `json:"address"`                          // Only shown to operators and admins.
+	StartedAt   time.Time `json:"startedAt"`                        // Start time.
+	HeartbeatAt time.Time `json:"heartbeatAt"`                      // Approximate time of the last heartbeat.
+	Serving     bool      `json:"serving"`                          // Whether the process serves requests.
+	Ended       *string   `json:"ended" enum:"left,fenced,crashed"` // How the process ended. Null while it serves.
 }
 
 // NewStats returns statistics for the server of that version; cost returns the cost of tokens.

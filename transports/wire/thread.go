@@ -9,21 +9,20 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Thread is a thread as lists show it.
+// Thread is a thread: one conversation.
 type Thread struct {
-	ThreadID       string          `json:"threadId"`
-	ConversationID string          `json:"conversationId"`
-	User           string          `json:"user"`
-	Title          *string         `json:"title"`
-	Metadata       json.RawMessage `json:"metadata"` // an object
-	Archived       bool            `json:"archived"` // put away
-	// The running or waiting run, else the latest; null for none.
-	RunID     *string         `json:"runId"`
-	Agent     *string         `json:"agent"` // the agent's or the workflow's name
-	Status    *runtime.Status `json:"status"`
-	Asked     *string         `json:"asked"` // the beginning of its input
-	CreatedAt time.Time       `json:"createdAt"`
-	UpdatedAt time.Time       `json:"updatedAt"` // of the latest activity
+	ThreadID       string          `json:"threadId"`               // The thread's name, as chosen by its client.
+	ConversationID string          `json:"conversationId"`         // Baton's own id of the thread, a UUID.
+	User           string          `json:"user"`                   // The owner of the thread.
+	Title          *string         `json:"title"`                  // Null if the thread has no title.
+	Metadata       json.RawMessage `json:"metadata" type:"object"` // Metadata that clients gave the thread.
+	Archived       bool            `json:"archived"`               // Whether the thread is archived. Front ends show archived threads apart.
+	RunID          *string         `json:"runId"`                  // The running or waiting run, else the latest one. Null if the thread has had no run.
+	Agent          *string         `json:"agent"`                  // The agent or workflow of that run.
+	Status         *runtime.Status `json:"status"`                 // The status of that run.
+	Asked          *string         `json:"asked"`                  // The first 200 characters of that run's input. Null without input, or if it exceeds 64 KiB.
+	CreatedAt      time.Time       `json:"createdAt"`              // Creation time.
+	UpdatedAt      time.Time       `json:"updatedAt"`              // Time of the latest activity.
 }
 
 // NewThread returns a thread as lists show it.
@@ -41,12 +40,12 @@ func NewThread(t *runtime.ListedThread) Thread {
 	return th
 }
 
-// ThreadMessages are the current messages of a thread, or a page of earlier ones.
+// ThreadMessages are messages of a thread, and its state.
 type ThreadMessages struct {
-	ThreadID    string            `json:"threadId"`
-	Messages    []json.RawMessage `json:"messages"`
-	State       json.RawMessage   `json:"state"`       // an object
-	LastEventID int64             `json:"lastEventId"` // the last event that is in it: reading on begins here
+	ThreadID    string            `json:"threadId"`            // The thread's name, as chosen by its client.
+	Messages    []json.RawMessage `json:"messages"`            // The messages, in the thread's order.
+	State       json.RawMessage   `json:"state" type:"object"` // The thread's state.
+	LastEventID int64             `json:"lastEventId"`         // Id of the last event included. Pass it as `after_event_id` to continue with a stream.
 }
 
 // NewThreadMessages returns a snapshot for clients of that AG-UI projection.

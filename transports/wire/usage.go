@@ -10,28 +10,28 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Usage is the use of the model calls of a project.
+// Usage is the usage of a project's model calls.
 type Usage struct {
-	Since string     `json:"since"` // the first day
-	Until string     `json:"until"` // the last day
+	Since string     `json:"since"` // First day.
+	Until string     `json:"until"` // Last day.
 	Items []UsageSum `json:"items"`
 }
 
-// UsageSum is the usage of the calls that agree in the members summed by.
+// UsageSum is the usage of the calls in one group.
 type UsageSum struct {
-	Day               string   `json:"day,omitempty"` // in UTC
+	Day               string   `json:"day,omitempty"` // The day, in UTC.
 	User              string   `json:"user,omitempty"`
-	Agent             string   `json:"agent,omitempty"` // or workflow, of the run
+	Agent             string   `json:"agent,omitempty"` // The agent or workflow of the run.
 	Provider          string   `json:"provider,omitempty"`
 	Model             string   `json:"model,omitempty"`
 	Calls             int64    `json:"calls"`
-	Tokens            int64    `json:"tokens"`      // input and output
-	InputTokens       int64    `json:"inputTokens"` // with the cached ones
+	Tokens            int64    `json:"tokens"`      // Input and output tokens.
+	InputTokens       int64    `json:"inputTokens"` // Includes cached tokens.
 	CachedInputTokens int64    `json:"cachedInputTokens"`
-	OutputTokens      int64    `json:"outputTokens"` // with those of reasoning
+	OutputTokens      int64    `json:"outputTokens"` // Includes reasoning tokens.
 	ReasoningTokens   int64    `json:"reasoningTokens"`
-	Cost              *float64 `json:"cost"`     // by the prices at the time of each call; null on a server without prices
-	Currency          *string  `json:"currency"` // likewise
+	Cost              *float64 `json:"cost"`     // Cost at the prices at the time of each call. Null on a server without prices.
+	Currency          *string  `json:"currency"` // Null on a server without prices.
 }
 
 const day = time.DateOnly
@@ -120,17 +120,17 @@ func cell(text string) string {
 	return text
 }
 
-// Budget is a budget with its use.
+// Budget is a limit on what model calls may use. Calls in progress may exceed it.
 type Budget struct {
 	Name     string     `json:"name"`
-	Scope    string     `json:"scope"`
-	Of       *string    `json:"of"`  // the project, user or agent that has it; null if each run has it
-	Per      *string    `json:"per"` // null for a run's budget
-	Unit     string     `json:"unit"`
-	Limit    float64    `json:"limit"`    // with an operator's raise
-	Used     *float64   `json:"used"`     // null for a run's budget
-	ResetsAt *time.Time `json:"resetsAt"` // likewise
-	Over     string     `json:"over"`
+	Scope    string     `json:"scope" enum:"project,user,agent,run"` // What has the budget.
+	Of       *string    `json:"of"`                                  // The project, user or agent that has it. Null if each run has one.
+	Per      *string    `json:"per" enum:"day,month"`                // The period. Null for a run's budget.
+	Unit     string     `json:"unit"`                                // `tokens` or a currency.
+	Limit    float64    `json:"limit"`                               // The limit, including raises by operators.
+	Used     *float64   `json:"used"`                                // Null for a run's budget.
+	ResetsAt *time.Time `json:"resetsAt"`                            // Start of the next period. Null for a run's budget.
+	Over     string     `json:"over" enum:"stop,ask"`                // What happens to runs when the budget is used up.
 }
 
 // NewBudget returns a budget as the API shows it.

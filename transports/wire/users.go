@@ -6,11 +6,11 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// ThreadUser is a user with threads in a project.
+// ThreadUser is a user who has threads in the project.
 type ThreadUser struct {
-	User         string    `json:"user"`
-	Threads      int       `json:"threads"` // counting stops at 1 000
-	LastActiveAt time.Time `json:"lastActiveAt"`
+	User         string    `json:"user"`         // The user's name.
+	Threads      int       `json:"threads"`      // Number of the user's threads. Counting stops at 1 000.
+	LastActiveAt time.Time `json:"lastActiveAt"` // Time of the latest activity on one of the threads.
 }
 
 // NewUsers makes a page of the users with threads in a project.

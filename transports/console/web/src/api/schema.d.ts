@@ -1325,7 +1325,7 @@ export interface components {
             /** @description Null for the provider's default model. */
             name: string | null;
         };
-        /** @description Whether an agent is executing a run of the project. */
+        /** @description The state of an agent: whether it is executing a run of the project. */
         AgentStatus: {
             /** @description The agent. */
             name: string;
@@ -1335,7 +1335,7 @@ export interface components {
              */
             status: "idle" | "running";
         };
-        /** @description Agents, tools and tool servers, by name. */
+        /** @description All agents, tools and tool servers, by name. */
         Agents: {
             /** @description The agents. */
             agents: components["schemas"]["Agent"][];
@@ -2140,11 +2140,13 @@ export interface components {
             /** @description `text`, `image`, `audio`, `video` or `document`. */
             type: string;
             id?: string;
+            /** @description With `text`: the text. */
             text?: string;
+            /** @description With the other types: where the bytes are. */
             source?: components["schemas"]["ContentSource"];
             metadata?: Record<string, never>;
         };
-        /** @description Where the bytes of a part are. */
+        /** @description The place of the bytes of a part. */
         ContentSource: {
             /**
              * @description The form of `value`.
@@ -2154,6 +2156,7 @@ export interface components {
             /** @description Base64 data, a URL, or a provider's file handle. */
             value: string;
             mimeType?: string;
+            /** @description With `file`: the provider of the handle. */
             provider?: string;
         };
         /** @description A named piece of information for a run. */
@@ -2319,7 +2322,7 @@ export interface components {
         };
         /** @description The workflow of a run. */
         Definition: {
-            /** @description The workflow's name. */
+            /** @description Use it as `workflowId` in requests. */
             name: string;
             description: string;
             /** @description The nodes. */
@@ -2352,17 +2355,19 @@ export interface components {
             /** @description Concurrent uploads per user. Null for no limit. */
             uploads: number | null;
         };
-        /** @description Attachments of a user. */
+        /** @description The attachments of a user. */
         FilesUsed: {
             /** @description Number of attachments. */
             files: number;
             /** @description Total size, in bytes. */
             bytes: number;
         };
-        /** @description Provider and model of the last call, and the run's tokens. */
+        /** @description The provider and model of the last call, and the run's tokens. */
         FinishMetadata: {
+            /** @description Of the last model call. */
             provider: string;
             model: string;
+            /** @description Sum over the run. */
             inputTokens: number;
             outputTokens: number;
             cachedInputTokens?: number;
@@ -2370,7 +2375,7 @@ export interface components {
             finishReason: string;
             providerRequestId?: string;
         };
-        /** @description Last known health of what an agent or tool depends on. The request itself checks nothing. */
+        /** @description The last known health of what an agent or tool depends on. The request itself checks nothing. */
         Health: {
             /** @description Whether it is healthy. */
             ok: boolean;
@@ -2384,7 +2389,7 @@ export interface components {
         };
         /** @description A day of a thread's messages. */
         History: {
-            /** @constant */
+            /** @enum {string} */
             type: "STATE_SNAPSHOT";
             /** @description Absent if the thread does not exist yet. */
             threadId?: string;
@@ -2413,7 +2418,7 @@ export interface components {
         };
         /** @description The messages of one day. */
         HistoryPart: {
-            /** @constant */
+            /** @enum {string} */
             scope: "history_day";
             /** @description The thread. */
             threadId: string | null;
@@ -3026,7 +3031,7 @@ export interface components {
             /** @description Data added by the agent or the provider. `agent` is the agent. */
             metadata?: Record<string, never>;
         };
-        /** @description Limits of the caller, the project and the server. */
+        /** @description The limits of the caller, the project and the server. */
         Limits: {
             /** @description Quotas of the user. */
             user: components["schemas"]["Share"];
@@ -3615,6 +3620,7 @@ export interface components {
              * @enum {string}
              */
             status: "PENDING" | "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED" | "SKIPPED";
+            /** @description From 0 to 1. */
             progress: number;
             /** @description Progress messages of the node. */
             messages: string[];
@@ -3628,7 +3634,7 @@ export interface components {
              * @description End time. Null until the node ends.
              */
             completedAt: string | null;
-            /** @description Why the node failed, as a sentence. Null without an error. */
+            /** @description Why it failed, as a sentence. Null without an error. */
             error: string | null;
             /** @description The error code. Null without an error. */
             errorCode: string | null;
@@ -3696,7 +3702,7 @@ export interface components {
             /** @description Scheme and host of the endpoint. */
             url: string | null;
         };
-        /** @description How a span ended that did not fail. */
+        /** @description The way in which a span ended that did not fail. */
         Outcome: {
             /** @enum {string} */
             type: "success" | "interrupt" | "cancelled";
@@ -3705,7 +3711,7 @@ export interface components {
             /** @description With `success`: calls of the client's tools that the run waits for. */
             pendingToolCallIds?: string[];
         };
-        /** @description Why a worker or a tool failed. */
+        /** @description The reason why a worker or a tool failed. */
         OutputError: {
             /** @description The error code. */
             code: string;
@@ -3733,7 +3739,7 @@ export interface components {
                 stop?: string[];
             };
         };
-        /** @description Cursors to other pages of a run's log. */
+        /** @description The cursors to other pages of a run's log. */
         PageInfo: {
             /** @description `after_event_id` of this page. */
             self: string | null;
@@ -4228,7 +4234,10 @@ export interface components {
             lastEvent?: {
                 id: number;
                 type: string;
-                /** Format: date-time */
+                /**
+                 * Format: date-time
+                 * @description Null if unknown.
+                 */
                 timestamp: string | null;
             };
             /** @description Why the run is not executing. Present only while it is QUEUED or has no execution slot. */
@@ -4253,9 +4262,10 @@ export interface components {
                  */
                 until?: string;
             };
+            /** @description Replaced parts of the agent's configuration. Absent in lists. */
             overrides?: components["schemas"]["Overrides"];
         };
-        /** @description Limits of one run. */
+        /** @description The limits of one run. */
         RunLimits: {
             /** @description Events between two answers of the client. Null for no limit. */
             events: number | null;
@@ -4323,7 +4333,7 @@ export interface components {
                 event: components["schemas"]["PublicEvent"];
             }[];
         };
-        /** @description What the run adds to the thread. */
+        /** @description AG-UI's request to run an agent. In RUN_STARTED, it has what the run adds to the thread. */
         RunStartedInput: {
             threadId: string;
             runId: string;
@@ -4331,7 +4341,7 @@ export interface components {
             parentRunId?: string;
             /** @description Any JSON value. */
             state?: unknown;
-            /** @description Messages that the thread did not have before. */
+            /** @description In RUN_STARTED, messages that the thread did not have before. */
             messages: components["schemas"]["ThreadMessage"][];
             tools: components["schemas"]["ClientTool"][];
             context: components["schemas"]["Context"][];
@@ -5017,7 +5027,7 @@ export interface components {
             name: string;
             /** @description What the tool does, for the model. */
             description?: string;
-            /** @description Any JSON value. */
+            /** @description JSON Schema of the arguments. */
             parameters?: unknown;
         };
         /** @description A live server of the database, as seen a few seconds ago. */
@@ -5064,7 +5074,7 @@ export interface components {
             /** @description Tools it offers. */
             tools: string[];
         };
-        /** @description Limits of the whole server, over all projects. */
+        /** @description The limits of the whole server, over all projects. */
         ServerLimits: {
             /** @description Runs executed at a time. */
             running: number;
@@ -5106,7 +5116,9 @@ export interface components {
             running: components["schemas"]["Quota"];
             /** @description Queued runs. */
             queued: components["schemas"]["Quota"];
+            /** @description Bytes of requests, messages and responses held in memory at a time. */
             inFlight: {
+                /** @description Null for no limit. */
                 limit: number | null;
                 used: number;
             };
@@ -5290,7 +5302,7 @@ export interface components {
             /** @description JSON pointer to the invalid part of the command. */
             place?: string;
         };
-        /** @description Median and 95th percentile, in milliseconds. */
+        /** @description The median and the 95th percentile, in milliseconds. */
         Spread: {
             /** @description The median. */
             p50: number;
@@ -5313,7 +5325,7 @@ export interface components {
             /** @description The event stream of the thread, starting at this request. */
             eventsUrl: string;
         };
-        /** @description Statistics of a project's runs, and their current state. */
+        /** @description The statistics of a project's runs, and their current state. */
         Stats: {
             /**
              * @description The time window.
@@ -5347,7 +5359,7 @@ export interface components {
             /** @description Earlier runs are still being counted, for example after an upgrade. Numbers are too low until this is false. */
             counting: boolean;
         };
-        /** @description Statistics of an agent or workflow. */
+        /** @description The statistics of an agent or workflow. */
         StatsAgent: {
             /** @description The agent or workflow. */
             agent: string;
@@ -5361,7 +5373,7 @@ export interface components {
             cost: number | null;
             durationMs: components["schemas"]["Spread"] | null;
         };
-        /** @description Counts of one time bucket. */
+        /** @description The counts of one time bucket. */
         StatsBucket: {
             /**
              * Format: date-time
@@ -5375,7 +5387,7 @@ export interface components {
             firstEventMs: components["schemas"]["Spread"] | null;
             durationMs: components["schemas"]["Spread"] | null;
         };
-        /** @description Number of runs that failed with an error code. */
+        /** @description The number of runs that failed with an error code. */
         StatsFailure: {
             /** @description The error code. */
             code: string;
@@ -5398,7 +5410,7 @@ export interface components {
              */
             oldestWaitingAt: string | null;
         };
-        /** @description Totals of the window. */
+        /** @description The totals of the window. */
         StatsTotals: {
             /** @description Generations started. */
             started: number;
@@ -5432,7 +5444,7 @@ export interface components {
             input: string;
             /** @description The output, as text. Null until the step ends. */
             output: string | null;
-            /** @description Why the step failed, as a sentence. Null without an error. */
+            /** @description Why it failed, as a sentence. Null without an error. */
             error: string | null;
             /** @description The error code. Null without an error. */
             errorCode: string | null;
@@ -5593,7 +5605,7 @@ export interface components {
             /** @description Time for a database commit. After it the outcome is reported as unknown. */
             commit: number;
         };
-        /** @description Tokens used with one provider and model. `inputTokens` and `outputTokens` are totals; the other counts are parts of them. */
+        /** @description The number of tokens used with one provider and model. `inputTokens` and `outputTokens` are totals; the other counts are parts of them. */
         TokenUsage: {
             provider?: string;
             model?: string;
@@ -5618,7 +5630,7 @@ export interface components {
             /** @description Null without dependencies, or before the first use. */
             health: components["schemas"]["Health"] | null;
         };
-        /** @description What a tool returned. */
+        /** @description The result of a tool. Its TOOL_CALL_RESULT carries it. */
         ToolAgentOutput: {
             /** @description The tool. */
             tool_name: string;
@@ -5636,7 +5648,7 @@ export interface components {
             /** @description Display hints for front ends. */
             ui_hints?: Record<string, never>;
             error?: components["schemas"]["OutputError"];
-            /** @description Any JSON value. */
+            /** @description The content as parts, such as images. Absent if `result_summary` is all. The event has them as its own. */
             parts?: unknown;
         };
         /** @description A tool call of an assistant message. */
@@ -5665,7 +5677,7 @@ export interface components {
             /** @description Current number of its tools. */
             tools: number;
         };
-        /** @description Usage of a project's model calls. */
+        /** @description The usage of a project's model calls. */
         Usage: {
             /** @description First day. */
             since: string;
@@ -5673,8 +5685,9 @@ export interface components {
             until: string;
             items: components["schemas"]["UsageSum"][];
         };
-        /** @description Usage of the calls in one group. */
+        /** @description The usage of the calls in one group. */
         UsageSum: {
+            /** @description The day, in UTC. */
             day?: string;
             user?: string;
             /** @description The agent or workflow of the run. */
@@ -5744,7 +5757,7 @@ export interface components {
             /** @description The answer. Null until the call ends, without an answer, and if the server keeps no prompts. */
             answered: components["schemas"]["ModelAnswer"] | null;
         };
-        /** @description What a worker returned. */
+        /** @description The result of a worker. Its last TEXT_MESSAGE_END carries it. */
         WorkerAgentOutput: {
             /**
              * @description How the worker ended.
@@ -5766,6 +5779,7 @@ export interface components {
             /** @description Use it as `workflowId` in requests. */
             name: string;
             description: string;
+            /** @description The nodes. */
             nodes: components["schemas"]["WorkflowNode"][];
             origin: components["schemas"]["Origin"];
             /** @description Null without dependencies, or before the first use. */
@@ -5784,7 +5798,7 @@ export interface components {
             /** @description Condition for executing the node. Null means always. */
             when: string | null;
         };
-        /** @description Workflows, by name. */
+        /** @description All workflows, by name. */
         Workflows: {
             workflows: components["schemas"]["Workflow"][];
         };
