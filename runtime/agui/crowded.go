@@ -21,7 +21,7 @@ func Crowded(text []byte) bool {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '"':
-			i = endOfText(text, i)
+			i = SkipString(text, i) - 1
 		case ',':
 			values++
 		case '[', '{':
@@ -38,20 +38,10 @@ func CountMembers(text []byte) (n int) {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '"':
-			i = endOfText(text, i)
+			i = SkipString(text, i) - 1
 		case ':':
 			n++
 		}
 	}
 	return n
-}
-
-// endOfText is where the string that begins at i ends: at its quote, or behind all of text.
-func endOfText(text []byte, i int) int {
-	for i++; i < len(text) && text[i] != '"'; i++ {
-		if text[i] == '\\' {
-			i++
-		}
-	}
-	return i
 }

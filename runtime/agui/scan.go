@@ -141,7 +141,7 @@ func skipValue(b []byte, i int) int {
 	for i < len(b) {
 		switch b[i] {
 		case '"':
-			i = skipString(b, i)
+			i = SkipString(b, i)
 			if depth == 0 {
 				return i
 			}
@@ -163,8 +163,8 @@ func skipValue(b []byte, i int) int {
 	return i
 }
 
-// skipString returns the index after the string that begins at b[i].
-func skipString(b []byte, i int) int {
+// SkipString returns the index after the JSON string that begins at b[i], len(b) for one without an end.
+func SkipString(b []byte, i int) int {
 	for begin := i + 1; ; {
 		n := bytes.IndexByte(b[i+1:], '"')
 		if n < 0 {

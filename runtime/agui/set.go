@@ -177,7 +177,7 @@ func spaced(raw []byte) bool {
 	for i := 0; i < len(raw); {
 		switch raw[i] {
 		case '"':
-			i = skipString(raw, i)
+			i = SkipString(raw, i)
 		case ' ', '\n', '\t', '\r':
 			return true
 		default:

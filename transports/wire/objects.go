@@ -1,5 +1,11 @@
 package wire
 
+import (
+	"math"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
 // objectBytes is the least memory of an object in a list, such as a message, while its request is answered: decoded, as a row, and
 // in the log's first event.
 const objectBytes = 1 << 10
@@ -11,7 +17,7 @@ func Decoded(body []byte) int {
 	for i := 0; i < len(body); i++ {
 		switch b := body[i]; b {
 		case '"':
-			i = stringEnd(body, i)
+			i = agui.SkipString(body, i) - 1
 			listed = false
 		case '{':
 			if listed {
@@ -25,5 +31,5 @@ func Decoded(body []byte) int {
 			listed = false
 		}
 	}
-	return max(len(body), min(objects, maxElements)*objectBytes)
+	return max(len(body), min(objects, maxElements(math.MaxInt))*objectBytes)
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 // maxDepth is how deeply a request may nest. JSON Schemas of tools, the deepest thing clients send, stay far
@@ -27,11 +28,11 @@ func tooMany(most int, of string) error {
 // Scan refuses a body with too deep nesting, too long numbers or too many values for the decoders after it. It does not validate
 // JSON.
 func Scan(body []byte) error {
-	depth, values, most := 0, 0, min(freeValues+len(body)/elementBytes, maxElements)
+	depth, values, most := 0, 0, agui.MostValues(len(body))
 	for i := 0; i < len(body); i++ {
 		switch b := body[i]; {
 		case b == '"':
-			i = stringEnd(body, i)
+			i = agui.SkipString(body, i) - 1
 		case b == ',':
 			if values++; values > most {
 				return tooMany(most, "values")
@@ -54,22 +55,6 @@ func Scan(body []byte) error {
 		}
 	}
 	return nil
-}
-
-// freeValues are as many as any body may hold of which all values are decoded.
-const freeValues = 10_000
-
-// stringEnd returns the index of the quote that ends the string beginning at i, or the last one of body.
-func stringEnd(body []byte, i int) int {
-	for i++; i < len(body); i++ {
-		switch body[i] {
-		case '\\':
-			i++
-		case '"':
-			return i
-		}
-	}
-	return len(body)
 }
 
 func isNumber(b byte) bool {
