@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/storage/storagetest"
 	"github.com/batonrun/baton/transports/certs/certstest"
@@ -38,16 +38,6 @@ func probe(t *testing.T, client *http.Client, url string, status int, text strin
 	t.Fatalf("%s: %s, want %d %s", url, got, status, text)
 }
 
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
-}
-
 // A server waits for a database that is away, and says so to those who ask whether it lives.
 func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
@@ -63,7 +53,7 @@ func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
 	var urls []string
 	started := make(chan error)
 	for scheme, files := range map[string]baton.TLS{"http": {}, "https": {CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}} {
-		addr, admin := freeAddr(t), freeAddr(t)
+		addr, admin := cmdtest.Address(t), cmdtest.Address(t)
 		s, err := baton.New(baton.Config{Database: db, Listen: addr, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Tuning: baton.Tuning{AdminListen: admin, TLS: files}})
 		if err != nil {
 			t.Fatal(err)
@@ -106,7 +96,7 @@ func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
 // A server waits for a SQLite file that another program has locked, and says so to those who ask whether it lives.
 func TestStart_WaitsForALockedFile(t *testing.T) {
 	t.Parallel() // SQLite itself waits ten seconds
-	path, addr := sqlitetest.New(t), freeAddr(t)
+	path, addr := sqlitetest.New(t), cmdtest.Address(t)
 	other, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +129,7 @@ func TestStart_WaitsForALockedFile(t *testing.T) {
 // A program that does not listen learns at once that the database is away.
 func TestStart_FailsWithoutAListener(t *testing.T) {
 	t.Parallel()
-	s, err := baton.New(baton.Config{Database: "postgres://baton@" + freeAddr(t) + "/baton?sslmode=disable"})
+	s, err := baton.New(baton.Config{Database: "postgres://baton@" + cmdtest.Address(t) + "/baton?sslmode=disable"})
 	if err != nil {
 		t.Fatal(err)
 	}

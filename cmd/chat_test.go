@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/cmd"
+	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/plugins/builtin"
 )
 
@@ -139,7 +140,7 @@ func TestChat_InterruptCancelsThenQuits(t *testing.T) {
 }
 
 func TestChat_SurvivesServerRestart(t *testing.T) {
-	db, addr := database(t), freeAddr(t)
+	db, addr := database(t), cmdtest.Address(t)
 	s := serve(t, db, addr)
 	in, lines := io.Pipe()
 	var stdout, stderr output

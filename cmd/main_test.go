@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,17 +73,6 @@ func stop(t *testing.T, s *cmd.Server) {
 	ended, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	_ = s.Shutdown(ended) // reports that it did not wait
-}
-
-// freeAddr returns a free address.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().String()
 }
 
 // golden compares got with a file in testdata.

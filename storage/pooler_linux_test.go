@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -51,17 +52,11 @@ func TestOpen_RefusesAPooler(t *testing.T) {
 // startPooler starts a PgBouncer, and returns the URL of the database through it.
 func startPooler(t *testing.T, program string, to *url.URL, settings string) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().(*net.TCPAddr)
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := cmdtest.Address(t)
+	_, port, _ := strings.Cut(addr, ":")
 	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
-	config := fmt.Sprintf("[databases]\n* = host=%s port=%s user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nauth_type = any\nunix_socket_dir =\n%s",
-		to.Hostname(), to.Port(), addr.Port, settings)
+	config := fmt.Sprintf("[databases]\n* = host=%s port=%s user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\nauth_type = any\nunix_socket_dir =\n%s",
+		to.Hostname(), to.Port(), port, settings)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +76,7 @@ func startPooler(t *testing.T, program string, to *url.URL, settings string) str
 		_ = cmd.Wait()
 	})
 	for began := time.Now(); ; <-time.After(10 * time.Millisecond) {
-		conn, err := net.Dial("tcp", addr.String())
+		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			_ = conn.Close()
 			break
@@ -91,6 +86,6 @@ func startPooler(t *testing.T, program string, to *url.URL, settings string) str
 		}
 	}
 	through := *to
-	through.Host = addr.String()
+	through.Host = addr
 	return through.String()
 }

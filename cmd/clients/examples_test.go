@@ -2,12 +2,13 @@ package clients
 
 import (
 	"bufio"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/batonrun/baton/cmd/cmdtest"
 )
 
 // The page of the React example talks to an agent, answers its questions, and stops it.
@@ -15,13 +16,9 @@ func TestReactExample(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	needs(t, "../examples/react")
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := "http://" + ln.Addr().String()
-	_, port, _ := strings.Cut(ln.Addr().String(), ":")
-	_ = ln.Close() // for the script's server
+	addr := cmdtest.Address(t) // for the script's server
+	page := "http://" + addr
+	_, port, _ := strings.Cut(addr, ":")
 	s := start(t, "BATON_ORIGINS="+page)
 	serves := exec.CommandContext(t.Context(), "node", "start.mjs")
 	serves.Dir, serves.Env = "../examples/react", append(os.Environ(), "BATON="+s.url(""), "PORT="+port)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -135,12 +134,7 @@ func startProgram(t *testing.T, program string, env ...string) *server {
 
 func startOne(t *testing.T, program string, env ...string) *server {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{t: t, program: program, dir: filepath.Dir(sqlitetest.New(t)), addr: ln.Addr().String(), env: env}
-	_ = ln.Close()
+	s := &server{t: t, program: program, dir: filepath.Dir(sqlitetest.New(t)), addr: cmdtest.Address(t), env: env}
 	if err := s.up(); err != nil {
 		t.Fatal(err)
 	}

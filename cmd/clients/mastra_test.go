@@ -2,13 +2,13 @@ package clients
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
+	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -52,20 +52,16 @@ func TestMastra_AsRemoteAgent(t *testing.T) {
 // startMaker starts the AG-UI server in a directory and returns its URL.
 func startMaker(t *testing.T, dir string) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := ln.Addr().(*net.TCPAddr).Port
-	_ = ln.Close()
+	addr := cmdtest.Address(t)
+	_, port, _ := strings.Cut(addr, ":")
 	maker := exec.CommandContext(t.Context(), "node", "server.mjs")
-	maker.Dir, maker.Env = dir, append(os.Environ(), fmt.Sprint("PORT=", port), "MASTRA_TELEMETRY_DISABLED=1")
+	maker.Dir, maker.Env = dir, append(os.Environ(), "PORT="+port, "MASTRA_TELEMETRY_DISABLED=1")
 	maker.Stderr = t.Output()
 	if err := maker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = maker.Wait() })
-	url := fmt.Sprintf("http://127.0.0.1:%d/", port)
+	url := "http://" + addr + "/"
 	until(t, "listening", func() bool {
 		res, err := http.Post(url, "application/json", strings.NewReader(`{"threadId":"x","runId":"x","state":{},"messages":[{"id":"x","role":"user","content":"x"}],"tools":[],"context":[]}`))
 		if err == nil {

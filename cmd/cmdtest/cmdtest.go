@@ -1,4 +1,4 @@
-// Package cmdtest builds the programs that tests start as processes.
+// Package cmdtest builds the programs that tests start as processes, and finds addresses for them.
 package cmdtest
 
 import (

@@ -24,18 +24,21 @@ import (
 	"time"
 
 	"github.com/lib/pq"
+
+	"github.com/batonrun/baton/cmd/cmdtest"
 )
 
 // Cluster is a throw-away PostgreSQL cluster of the machine's own PostgreSQL: on a free port of the loopback
 // interface, without a password.
 type Cluster struct {
-	dir    string // holds data, the socket and the log
-	port   int
-	bin    string
-	as     *syscall.Credential // the user that runs it; nil for our own
-	keep   io.WriteCloser      // the stdin of the shell that watches the server; nil when it is stopped
-	shell  *exec.Cmd
-	shared bool // by many tests: it is quicker, and its databases go with their tests
+	dir     string // holds data, the socket and the log
+	port    int
+	release func() // the port
+	bin     string
+	as      *syscall.Credential // the user that runs it; nil for our own
+	keep    io.WriteCloser      // the stdin of the shell that watches the server; nil when it is stopped
+	shell   *exec.Cmd
+	shared  bool // by many tests: it is quicker, and its databases go with their tests
 
 	mu   sync.Mutex    // guards idle
 	idle []driver.Conn // sessions of a shared cluster for exec
@@ -290,6 +293,7 @@ func (c *Cluster) remove() {
 		_ = c.keep.Close()
 		_ = c.shell.Wait()
 	}
+	c.release()
 	_ = os.RemoveAll(c.dir)
 }
 
@@ -299,6 +303,9 @@ func startCluster(shared bool) (_ *Cluster, err error) {
 		return nil, err
 	}
 	if c.as, err = postgresUser(); err != nil {
+		return nil, err
+	}
+	if c.port, c.release, err = cmdtest.Port(); err != nil {
 		return nil, err
 	}
 	if c.dir, err = os.MkdirTemp("", "baton-postgres-"); err != nil {
@@ -318,9 +325,6 @@ func startCluster(shared bool) (_ *Cluster, err error) {
 		"-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
-	}
-	if c.port, err = freePort(); err != nil {
-		return nil, err
 	}
 	return c, c.Start()
 }
@@ -373,13 +377,4 @@ func postgresUser() (*syscall.Credential, error) {
 		return nil, err
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

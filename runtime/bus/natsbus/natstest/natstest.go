@@ -2,7 +2,6 @@
 package natstest
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/batonrun/baton/cmd/cmdtest"
 )
 
 // Server is a NATS server on a loopback address, which ends with the test.
@@ -38,16 +39,9 @@ func Start(tb testing.TB, settings string) *Server {
 	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	addr := ln.Addr().(*net.TCPAddr)
-	_ = ln.Close()
-	s := &Server{
-		URL: "nats://" + addr.String(), tb: tb,
-		args: []string{strings.TrimSpace(string(exe)), "-c", file, "-a", "127.0.0.1", "-p", fmt.Sprint(addr.Port)},
-	}
+	addr := cmdtest.Address(tb)
+	host, port, _ := strings.Cut(addr, ":")
+	s := &Server{URL: "nats://" + addr, tb: tb, args: []string{strings.TrimSpace(string(exe)), "-c", file, "-a", host, "-p", port}}
 	s.Launch()
 	tb.Cleanup(s.Kill)
 	return s
