@@ -31,7 +31,7 @@ func run(args []string) (int, error) {
 		return 0, err
 	}
 	defer os.RemoveAll(temp)
-	if err := errors.Join(os.Setenv("GOTMPDIR", os.TempDir()), os.Setenv("TMPDIR", temp), os.Chmod(temp, 0o755)); err != nil {
+	if err := errors.Join(os.Setenv("GOTMPDIR", temp), os.Setenv("TMPDIR", temp), os.Chmod(temp, 0o755)); err != nil {
 		return 0, err
 	}
 	dir, remove, err := cmdtest.Build("cmd/baton", "cmd/clients/testbaton", "cmd/examples/plugin")
