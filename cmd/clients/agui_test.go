@@ -10,6 +10,7 @@ import (
 
 // HttpAgent of either dialect ends with the thread's messages and state for all runs, whenever it joins, without an error.
 func TestAGUI(t *testing.T) {
+	t.Parallel()
 	test := func(t *testing.T, folder, database string) {
 		t.Helper()
 		s := start(t, database, "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=2s")
@@ -27,6 +28,7 @@ func TestAGUI(t *testing.T) {
 
 // The same with events that no built-in plugin emits.
 func TestAGUI_EveryEvent(t *testing.T) {
+	t.Parallel()
 	eachDialect(t, func(t *testing.T, folder, database string) {
 		// While the client applies a megabyte it does not read. On a busy machine that takes longer than twice the usual ping.
 		s := startProgram(t, testBinary, database, "BATON_TIMEOUTS_PING=2m")

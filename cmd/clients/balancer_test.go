@@ -2,7 +2,6 @@ package clients
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
@@ -59,16 +59,11 @@ func startCluster(t *testing.T, program string, env ...string) *server {
 	if err != nil {
 		missing(t, "HAProxy")
 	}
-	env = append(env, "BATON_TIMEOUTS_LEASE=3s")
+	env = append(env, "BATON_TIMEOUTS_LEASE=1m")
 	if !strings.Contains(strings.Join(env, " "), "BATON_DATABASE=postgres") {
 		env = append(env, "BATON_DATABASE="+postgrestest.New(t))
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := &server{t: t, program: program, env: env, addr: ln.Addr().String()}
-	_ = ln.Close()
+	all := &server{t: t, program: program, env: env, addr: cmdtest.Address(t)}
 	var config strings.Builder
 	fmt.Fprintf(&config, haproxy, all.addr)
 	for i := range 3 {

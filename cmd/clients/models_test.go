@@ -92,6 +92,7 @@ func talk(t *testing.T, url, agent, text string) (string, []agui.Event) {
 
 // Agents of all protocols work with a fake of providers that others wrote.
 func TestModels(t *testing.T) {
+	t.Parallel()
 	fake := aimock(t)
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	plugs := builtin.Plugins()

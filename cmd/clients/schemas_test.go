@@ -22,6 +22,7 @@ type record struct {
 // All events of every scenario satisfy the schemas and order rules of AG-UI's packages: those of each dialect its own package's, and
 // the seed projection both. A whole log results in the messages and state that clients get when they join after it.
 func TestEvents_PassSchemas(t *testing.T) {
+	t.Parallel()
 	projections := map[string][]string{"agui0": {"seed", "agui"}, "agui1": {"seed", "agui", "agui.1"}}
 	eachDialect(t, func(t *testing.T, folder, database string) {
 		records := play(t, startProgram(t, testBinary, database))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/plugins/mcp"
 	"github.com/batonrun/baton/runtime/agui"
@@ -45,19 +45,15 @@ func program(t *testing.T, name string, args ...string) mcp.Config {
 func overHTTP(t *testing.T) mcp.Config {
 	t.Helper()
 	needs(t, "everything")
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := ln.Addr().(*net.TCPAddr).Port
-	_ = ln.Close()
+	addr := cmdtest.Address(t)
+	_, port, _ := strings.Cut(addr, ":")
 	cmd := exec.CommandContext(t.Context(), everything, "streamableHttp")
-	cmd.Dir, cmd.Env = "everything", append(os.Environ(), fmt.Sprint("PORT=", port))
+	cmd.Dir, cmd.Env = "everything", append(os.Environ(), "PORT="+port)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Wait() })
-	url := fmt.Sprintf("http://127.0.0.1:%d/mcp", port)
+	url := "http://" + addr + "/mcp"
 	until(t, "listening", func() bool {
 		res, err := http.Get(url)
 		if err == nil {
@@ -130,6 +126,7 @@ func results(events []agui.Event) (list []agui.ToolCallResult) {
 
 // A run can use all features of the public MCP test server, over either transport.
 func TestEverythingServer(t *testing.T) {
+	t.Parallel()
 	for name, transport := range map[string]func(*testing.T) mcp.Config{"stdio": overStdio, "http": overHTTP} {
 		t.Run(name, func(t *testing.T) {
 			url, tools := offer(t, transport(t))
@@ -173,6 +170,7 @@ func TestEverythingServer(t *testing.T) {
 
 // A run can use other public servers.
 func TestOtherServers(t *testing.T) {
+	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -225,6 +223,7 @@ func TestOtherServers(t *testing.T) {
 
 // The official filesystem server sends each picture twice; a run has it once, or a sentence about its size.
 func TestFilesystemServer_ReadsPictures(t *testing.T) {
+	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -247,10 +246,11 @@ func TestFilesystemServer_ReadsPictures(t *testing.T) {
 
 // When the MCP server is killed in a call, the call fails and the next one works.
 func TestEverythingServer_IsKilled(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/proc/self/task"); err != nil {
 		t.Skip("there is no /proc")
 	}
-	url, _ := offer(t, overStdio(t))
+	url, _ := offer(t, program(t, "everything", "stdio", t.Name()))
 	there := func() bool {
 		got := results(asked(t, url, `{"tool":"all.echo","args":{"message":"still here"}}`))
 		return len(got) == 1 && strings.Contains(got[0].Content, "still here")
@@ -273,7 +273,7 @@ func TestEverythingServer_IsKilled(t *testing.T) {
 		}
 		return read("?status=RUNNING", &runs) && len(runs.Items) == 1 && read("/"+runs.Items[0].ID, &run) && run.LastEvent.Type == "TOOL_CALL_END"
 	})
-	pids := programs(t)
+	pids := programs(t, t.Name())
 	if len(pids) != 1 {
 		t.Fatalf("programs: %v", pids)
 	}
@@ -291,8 +291,8 @@ func TestEverythingServer_IsKilled(t *testing.T) {
 	until(t, "there again", there)
 }
 
-// programs returns the test servers that this process has started.
-func programs(t *testing.T) (pids []int) {
+// programs returns the programs that this process has started with an argument.
+func programs(t *testing.T, arg string) (pids []int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/task/*/children")
 	if err != nil {
@@ -302,7 +302,7 @@ func programs(t *testing.T) (pids []int) {
 		list, _ := os.ReadFile(file)
 		for pid := range strings.FieldsSeq(string(list)) {
 			line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
-			if n, err := strconv.Atoi(pid); err == nil && strings.Contains(string(line), "server-everything") && !slices.Contains(pids, n) {
+			if n, err := strconv.Atoi(pid); err == nil && strings.Contains(string(line), arg) && !slices.Contains(pids, n) {
 				pids = append(pids, n)
 			}
 		}
