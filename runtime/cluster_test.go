@@ -22,9 +22,10 @@ import (
 // A server that stands still in a commit keeps from others what the commit is about: requests about that are refused after two
 // seconds, and all others are served meanwhile.
 func TestCluster_FrozenNamesDelayNoOther(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	frozen := stranger(t, url)
-	b, _ := memberFor(t, url, time.Minute, runtime.Config{}, answers("echo", "text", nil))
+	b, _ := member(t, url, runtime.Config{}, answers("echo", "text", nil))
 	request := func(thread, run, key string) error {
 		req := runtime.StartRequest{Agent: "echo", ThreadID: thread, RunID: run, Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}}}
 		if key != "" {
@@ -70,6 +71,7 @@ func TestCluster_FrozenNamesDelayNoOther(t *testing.T) {
 
 // Orphans that no living server can execute do not hide one that a server can.
 func TestCluster_FindsAnOrphanBehindOthers(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	left := stranger(t, url)
 	hangs, goesOn := halves("rare")
@@ -141,6 +143,7 @@ func halves(name string) (hangs, goesOn half) {
 // A server that dies without a word loses its runs to another one, which executes no more than it may and leaves runs of agents
 // that it does not have. Until then nobody takes them. When it wakes up, it writes nothing.
 func TestCluster_TakesOverFromADeadServer(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	hangs, goesOn := halves("half")
 	own, _ := halves("own")
@@ -207,6 +210,7 @@ func TestCluster_TakesOverFromADeadServer(t *testing.T) {
 // A server takes over a run of a later version, with events of types that it does not know in its log. They change nothing for it, and all
 // viewers get them.
 func TestCluster_TakesOverFromALaterVersion(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	hangs, goesOn := halves("half")
 	x, dead := member(t, url, runtime.Config{}, hangs)
@@ -278,6 +282,7 @@ func (s late) Orphans(ctx context.Context, after int64, limit int) ([]data.RunHe
 
 // A server that starts beside others serves before it has taken runs over, which may be many.
 func TestCluster_ServesBeforeItTakesRunsOver(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	hangs, goesOn := halves("half")
 	a, store := member(t, url, runtime.Config{}, hangs)
@@ -287,7 +292,7 @@ func TestCluster_ServesBeforeItTakesRunsOver(t *testing.T) {
 	_, _ = member(t, url, runtime.Config{}, other)
 	defer store.die()()
 	let := make(chan struct{})
-	db := opened(t, url, time.Second)
+	db := opened(t, url)
 	c, _ := memberOf(t, url, db, late{db, let}, runtime.Config{}, goesOn)
 	if run, err := c.Run(t.Context(), local, left.RunID); err != nil || run.Status != runtime.Running {
 		t.Errorf("the run is %s, %v", run.Status, err)
@@ -298,6 +303,7 @@ func TestCluster_ServesBeforeItTakesRunsOver(t *testing.T) {
 
 // A QUEUED run is claimed by whichever server has a free slot and the agent, also when the server that has queued it lives.
 func TestCluster_ClaimsQueuedRunsOfOthers(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	hangs, goesOn := halves("half")
 	own, _ := halves("own")
@@ -323,6 +329,7 @@ func TestCluster_ClaimsQueuedRunsOfOthers(t *testing.T) {
 // Thousands of QUEUED runs that cannot begin (of a user at its limit, of threads that execute another run, of an agent that nobody has) do
 // not hide one behind them from a server with a free slot, although the server that has queued it is dead and no hints arrive.
 func TestCluster_BeginsARunBehindOthers(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	execute(t, url, `SELECT setval(pg_get_serial_sequence('threads', 'key'), 100000), setval(pg_get_serial_sequence('runs', 'key'), 100000)`)
 	limits := runtime.Limits{Runs: 1, RunsPerUser: 1}
@@ -374,13 +381,14 @@ func TestCluster_BeginsARunBehindOthers(t *testing.T) {
 	before := store.pulled.Load()
 	close(frees)
 	y.wait(late.RunID, runtime.Completed)
-	if n := store.pulled.Load() - before; n > 5 {
+	if n := store.pulled.Load() - before; n > 20 {
 		t.Errorf("it has begun after %d looks", n)
 	}
 }
 
 // Servers that come and go under load leave complete logs.
 func TestCluster_LosesNothingWhileServersComeAndGo(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	steps := agent{"steps", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for i := range 20 {

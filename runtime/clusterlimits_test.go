@@ -57,6 +57,7 @@ func mostRunning(t *testing.T, url string, names ...data.Name) (stop func() map[
 // All servers together execute no more runs of a project or a user than the limits allow, also while one after the other dies, and as
 // many.
 func TestCluster_CapsHoldOverAllServers(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	brief := agent{"brief", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for i := range 4 {
@@ -122,6 +123,7 @@ func TestCluster_CapsHoldOverAllServers(t *testing.T) {
 
 // What others have used of a budget counts some seconds later, and at once in lists and for a run that is near its limit.
 func TestCluster_BudgetsCountWhatOthersUse(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	var made, called atomic.Int64
 	cfg := budgeted(tokensADay(300, ""))
@@ -149,6 +151,7 @@ func TestCluster_BudgetsCountWhatOthersUse(t *testing.T) {
 
 // The limit on queued runs counts those of all servers.
 func TestCluster_QueueLimitCountsAllServers(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	hangs, _ := halves("half")
 	cfg := runtime.Config{QueueDepth: 3, Limits: runtime.Limits{Runs: 1}}
@@ -177,6 +180,7 @@ func TestCluster_QueueLimitCountsAllServers(t *testing.T) {
 
 // A deletion that a server has begun when it dies is completed by another.
 func TestCluster_CompletesDeletionsOfADeadServer(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	cfg := runtime.Config{Limits: runtime.Limits{DeletedAtOnce: 1}}
 	a, store := member(t, url, cfg, careless)
@@ -208,8 +212,9 @@ func TestCluster_CompletesDeletionsOfADeadServer(t *testing.T) {
 
 // While a server completes the deletion of a dead one, it takes runs of another dead one over, and further servers start.
 func TestCluster_TakesOverBesideADeletion(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
-	db := opened(t, url, time.Second)
+	db := opened(t, url)
 	slow := slowDeletions{db, make(chan struct{}), make(chan struct{})}
 	hangs, goesOn := halves("half")
 	b, _ := memberOf(t, url, db, slow, runtime.Config{Limits: runtime.Limits{DeletedAtOnce: 1}}, careless, goesOn)
@@ -226,7 +231,7 @@ func TestCluster_TakesOverBesideADeletion(t *testing.T) {
 	gone := make(chan error, 1)
 	go func() { gone <- deletes.DeleteThread(context.Background(), local, "main") }()
 	<-slow.begun
-	further := opened(t, url, time.Second)
+	further := opened(t, url)
 	memberOf(t, url, further, slowDeletions{further, slow.begun, slow.goOn}, runtime.Config{}, careless)
 	wake := second.die()
 	b.wait(run.RunID, runtime.Completed)

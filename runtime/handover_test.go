@@ -16,6 +16,7 @@ import (
 
 // The runs of a server that stops go on elsewhere at once, and count no crash.
 func TestCluster_GoesOnAfterADrain(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	hangs, goesOn := halves("half")
 	a, _ := member(t, url, runtime.Config{}, hangs)
@@ -75,6 +76,7 @@ func (b *bench) stop(store *dying) <-chan struct{} {
 // A server that stops hands a run over at its next record. A call that is under way ends first, no call is made twice, and the client's
 // stream goes on.
 func TestCluster_HandsARunOverAtItsNextRecord(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	here, there := newPaced(), newPaced()
 	a, store := member(t, url, runtime.Config{Limits: runtime.Limits{Drain: time.Hour}}, here.agent())
@@ -127,6 +129,7 @@ func TestCluster_HandsARunOverAtItsNextRecord(t *testing.T) {
 
 // A node that waits at a record does not take the tool away that another node has called.
 func TestCluster_HandsOverBetweenNodes(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	here, there := newPaced(), newPaced()
 	called, returns := make(chan struct{}, 10), make(chan struct{}, 10)
@@ -160,6 +163,7 @@ func TestCluster_HandsOverBetweenNodes(t *testing.T) {
 
 // Where no server could take a run over, it ends where it is, as on a server that is alone.
 func TestCluster_HandsNothingOverWhereAllStop(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	p := newPaced()
 	cfg := runtime.Config{Limits: runtime.Limits{Drain: time.Hour}}
@@ -189,6 +193,7 @@ func TestCluster_HandsNothingOverWhereAllStop(t *testing.T) {
 
 // A run that was handed over again and again without a new record stays until it has made one.
 func TestCluster_HandsNoRunOverForEver(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	for releases, at := range map[int]string{4: "there", 5: "here"} {
 		hangs := newPaced()

@@ -59,7 +59,7 @@ func TestHints_AreFastAndMayBeLost(t *testing.T) {
 			// Each round of polls alone takes a second, or two in the queue.
 			within := func(what string, round func(i int), before ...func(i int)) {
 				t.Helper()
-				took := time.Duration(0)
+				took := time.Hour // the shortest round, which a busy machine has delayed least
 				for i := range test.rounds {
 					for _, prepare := range before {
 						prepare(i)
@@ -69,9 +69,8 @@ func TestHints_AreFastAndMayBeLost(t *testing.T) {
 						admin.MustExecContext(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query ~ '^(NOTIFY|LISTEN)'`)
 					}
 					round(i)
-					took += time.Since(began)
+					took = min(took, time.Since(began))
 				}
-				took /= time.Duration(test.rounds)
 				t.Logf("%s: %v", what, took)
 				if test.rounds > 2 && took > 700*time.Millisecond {
 					t.Errorf("%s takes %v, as long as without hints", what, took)

@@ -15,9 +15,11 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// dying is a store of a server that can be stopped like a process: its writes wait until it is woken.
+// dying is a store of a server that can be stopped like a process: its writes wait until it is woken, and it is found dead at once.
 type dying struct {
 	runtime.Store
+	fence  func(instance string) // as another server does when the lease has expired
+	joined string
 	asleep atomic.Pointer[chan struct{}]
 	drains atomic.Int64 // calls of Drain
 	left   atomic.Int64 // commits until it dies by itself, if positive
@@ -28,6 +30,7 @@ type dying struct {
 func (d *dying) die() (wake func()) {
 	woken := make(chan struct{})
 	d.asleep.Store(&woken)
+	d.fence(d.joined)
 	return func() { d.asleep.Store(nil); close(woken) }
 }
 
@@ -35,6 +38,11 @@ func (d *dying) sleep() {
 	if woken := d.asleep.Load(); woken != nil {
 		<-*woken
 	}
+}
+
+func (d *dying) Join(ctx context.Context, instance, addr string) error {
+	d.joined = instance
+	return d.Store.Join(ctx, instance, addr)
 }
 
 func (d *dying) Commit(ctx context.Context, n int64, b *data.Batch) error {
@@ -78,30 +86,26 @@ func (d *dying) Watch(ctx context.Context) (bool, error) {
 // member starts a server of a cluster on the database.
 func member(t *testing.T, url string, cfg runtime.Config, plugs ...plugins.Plugin) (*bench, *dying) {
 	t.Helper()
-	return memberFor(t, url, time.Second, cfg, plugs...)
+	db := opened(t, url)
+	return memberOf(t, url, db, db, cfg, plugs...)
 }
 
-// opened opens the database of a cluster.
-func opened(t *testing.T, url string, lease time.Duration) *storage.DB {
+// opened opens the database of a cluster. No lease expires on a busy machine.
+func opened(t *testing.T, url string) *storage.DB {
 	t.Helper()
-	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: true, Lease: lease})
+	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: true, Lease: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return db
 }
 
-// memberFor is member with a lease.
-func memberFor(t *testing.T, url string, lease time.Duration, cfg runtime.Config, plugs ...plugins.Plugin) (*bench, *dying) {
-	t.Helper()
-	db := opened(t, url, lease)
-	return memberOf(t, url, db, db, cfg, plugs...)
-}
-
 // memberOf is member with a store around its database.
 func memberOf(t *testing.T, url string, db *storage.DB, around runtime.Store, cfg runtime.Config, plugs ...plugins.Plugin) (*bench, *dying) {
 	t.Helper()
-	m := &dying{Store: around}
+	m := &dying{Store: around, fence: func(instance string) {
+		execute(t, url, "UPDATE instances SET fenced = TRUE, ended = 'crashed' WHERE id = '"+instance+"'")
+	}}
 	if cfg.Bus == nil {
 		cfg.Bus = db.Bus()
 	}
@@ -127,7 +131,7 @@ func memberOf(t *testing.T, url string, db *storage.DB, around runtime.Store, cf
 // stranger is another instance of the cluster's database, which does nothing by itself.
 func stranger(t *testing.T, url string) *storage.DB {
 	t.Helper()
-	db := opened(t, url, time.Minute)
+	db := opened(t, url)
 	t.Cleanup(func() { _ = db.Close() })
 	if err := db.Join(t.Context(), "stranger", ""); err != nil {
 		t.Fatal(err)

@@ -46,6 +46,7 @@ func (b *bench) known() []runtime.Server {
 
 // A server offers the plugins of all living servers. A run that it cannot execute is executed by one that can.
 func TestServers_OfferWhatOthersHave(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	ran := make(chan string, 10)
 	sum := tool{plugins.Info{Name: "sum", Description: "Adds.", Parameters: json.RawMessage(`{"type":"object","required":["a"]}`)}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
@@ -110,8 +111,9 @@ func TestServers_OfferWhatOthersHave(t *testing.T) {
 
 // A run that no living server may execute says so, and fails at a time. A run of an agent that has come back in time does not.
 func TestServers_FailRunsWhoseAgentIsGone(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
-	cfg := runtime.Config{Limits: runtime.Limits{AgentGone: 8 * time.Second}}
+	cfg := runtime.Config{Limits: runtime.Limits{AgentGone: 12 * time.Second}}
 	hangs, _ := halves("far")
 	lost, goesOn := halves("back")
 	a, _ := member(t, url, cfg, hello)
@@ -121,15 +123,17 @@ func TestServers_FailRunsWhoseAgentIsGone(t *testing.T) {
 	<-hangs.began
 	<-lost.began
 	b.down()
-	for _, s := range []runtime.Started{running, queued} {
+	for _, s := range []runtime.Started{saved, running, queued} {
 		a.until("the run waits for a server", func() bool {
 			run := a.run(s)
 			w := a.WaitOf(&run)
 			return w != nil && w.Reason == "no_server" && w.Until.Sub(w.Since) == cfg.AgentGone
 		})
+		if s.RunID == saved.RunID {
+			member(t, url, cfg, goesOn)
+			a.wait(saved.RunID, runtime.Completed)
+		}
 	}
-	member(t, url, cfg, goesOn)
-	a.wait(saved.RunID, runtime.Completed)
 	for _, s := range []runtime.Started{running, queued} {
 		if run := a.wait(s.RunID, runtime.Failed, runtime.Completed); run.Error == nil || run.Error.Code != "agent_gone" {
 			t.Errorf("%s: %+v", run.Status, run.Error)
@@ -141,6 +145,7 @@ func TestServers_FailRunsWhoseAgentIsGone(t *testing.T) {
 // The runs of a thread whose agents are at different servers begin one after the other, also where a server waits for a run that it
 // cannot execute itself.
 func TestServers_TakeTurnsOnAThread(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	ran := make(chan string, 100)
 	var servers []*bench
@@ -168,6 +173,7 @@ func TestServers_TakeTurnsOnAThread(t *testing.T) {
 
 // A gateway executes nothing, and an agent with a label is executed by servers with that label.
 func TestServers_RolesAndLabels(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	onGateway, plain, gpu := make(chan string, 10), make(chan string, 10), make(chan string, 10)
 	both := func(ran chan<- string) []plugins.Plugin {
@@ -195,6 +201,7 @@ func TestServers_RolesAndLabels(t *testing.T) {
 
 // A run keeps the graph of its start. A server with another definition of the workflow, and without the graph's agents, leaves it alone.
 func TestServers_LeaveRunsOfOtherDefinitions(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	release := make(chan struct{})
 	flow := func(agent string) plugins.Workflow {
@@ -225,6 +232,7 @@ func TestServers_LeaveRunsOfOtherDefinitions(t *testing.T) {
 
 // Long parts are left out of a server's description. Others do not end runs of plugins that they do not know.
 func TestServers_TellLargeOffers(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	many := func(prefix string, n, size int) (list []plugins.Plugin) {
 		schema := json.RawMessage(`{"type":"object","title":"` + strings.Repeat("x", size) + `"}`)
@@ -266,6 +274,7 @@ func TestServers_TellLargeOffers(t *testing.T) {
 
 // Runs of a workflow that no server has any more go on with the graph of their start, at a server with its agents.
 func TestServers_ExecuteRunsOfRemovedWorkflows(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	asks := agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, err := run.Ask(ctx, agui.Interrupt{Message: "Well?"})

@@ -18,6 +18,7 @@ func (s single) Info() plugins.Info { return plugins.Info{Name: s.name, Concurre
 
 // A run whose agent has no free slot at one server begins at another. The first one does not wait for it any more, and begins the run behind it.
 func TestServers_BeginTheRunBehindOneThatBeganElsewhere(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	hangs, goesOn := halves("limited")
 	x, _ := member(t, url, runtime.Config{}, single{agent{"limited", hangs.Run}}, hello)
@@ -32,6 +33,7 @@ func TestServers_BeginTheRunBehindOneThatBeganElsewhere(t *testing.T) {
 // A limit over all servers is reached by a run that no server executes. Once that has ended, the user's next one begins, also if the server
 // is alone.
 func TestServers_SeeTheEndOfARunThatNobodyExecutes(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	own, _ := halves("own")
 	x, _ := member(t, url, runtime.Config{}, own)
@@ -56,6 +58,7 @@ func TestServers_SeeTheEndOfARunThatNobodyExecutes(t *testing.T) {
 
 // Users of a project at its limit over all servers have their turns, also if their agents are at different servers.
 func TestServers_LeaveTheirPlaceToOthers(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.New(t)
 	ends := make(chan bool)
 	waits := agent{"waits", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
