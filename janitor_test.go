@@ -21,7 +21,7 @@ func TestJanitor_Tidies(t *testing.T) {
 			const day = 24 * time.Hour
 			s := open(t, baton.Config{
 				Listen: "127.0.0.1:0", Database: database, Accounts: baton.AuthenticatorFunc(byHeader),
-				Tuning: baton.Tuning{Timeouts: baton.Timeouts{Lease: time.Second}, Attachments: baton.Attachments{Directory: t.TempDir()}, Retention: &baton.RetentionPolicy{Retention: baton.Retention{Runs: 30 * day}}},
+				Tuning: baton.Tuning{Attachments: baton.Attachments{Directory: t.TempDir()}, Retention: &baton.RetentionPolicy{Retention: baton.Retention{Runs: 30 * day}}},
 			})
 			return s, site{T: t, url: s.URL()}
 		}

@@ -25,7 +25,7 @@ func TestStatistics_Stay(t *testing.T) {
 			serve := func() (*baton.Server, site) {
 				s := open(t, baton.Config{
 					Listen: "127.0.0.1:0", Database: url, Plugins: builtin.Plugins(), Accounts: baton.AuthenticatorFunc(byHeader),
-					Tuning: baton.Tuning{Timeouts: baton.Timeouts{Lease: time.Second}, Attachments: baton.Attachments{Directory: t.TempDir()}},
+					Tuning: baton.Tuning{Attachments: baton.Attachments{Directory: t.TempDir()}},
 				})
 				return s, site{T: t, url: s.URL()}
 			}
