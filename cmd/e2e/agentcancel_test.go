@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 )
 
@@ -34,6 +34,7 @@ baton.serve(agent)
 // A cancel ends a run wherever it hangs. The cancel is answered and the log ends while the call still hangs; no event follows, and
 // no connection, process or goroutine of the run remains.
 func TestCancel_EndsHangingAgents(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		sdk, err := filepath.Abs("../../plugins/process/sdk/python")
 		if err != nil {
@@ -44,7 +45,7 @@ func TestCancel_EndsHangingAgents(t *testing.T) {
 			t.Fatal(err)
 		}
 		far := stalling(t)
-		profiles := unused(t)
+		profiles := cmdtest.Address(t)
 		w := declare(t, db, `
 admin_listen: $ADMIN
 agents:
@@ -53,7 +54,7 @@ agents:
   over:   {$PROVIDER, model: over, tools: [middle]}
   hangs:  {$PROVIDER, model: hangs, tools: [tools.*]}
   asks:   {$PROVIDER, model: asks, tools: [deaf]}
-  deaf:   {command: [python3, $DEAF]}
+  deaf:   {command: [python3, $DEAF], start_timeout: 10m}
   far:    {agui: {url: $FAR}}
 mcp:
   tools: {$TOOLS}
@@ -189,17 +190,6 @@ func (w *world) stacks(profiles string, functions ...string) string {
 	return strings.Join(slices.DeleteFunc(list, func(stack string) bool {
 		return !slices.ContainsFunc(functions, func(f string) bool { return strings.Contains(stack, f) })
 	}), "\n\n")
-}
-
-// unused returns a free address.
-func unused(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = ln.Close()
-	return ln.Addr().String()
 }
 
 // remote is an AG-UI agent that starts a message and stalls.

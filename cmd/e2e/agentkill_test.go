@@ -64,6 +64,7 @@ func (j *journey) answer(w func() []string) func(prompt) llmtest.Script {
 // kill -9 between and inside model and tool calls: finished calls are not repeated, prompts are valid and contain nothing twice, and
 // the log has neither gap nor repeat.
 func TestKill_AgentDoesNotRepeatCalls(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		var j journey
 		var w *world

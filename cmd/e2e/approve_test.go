@@ -29,6 +29,7 @@ func twoNotes(p prompt) llmtest.Script {
 
 // An approval stays open across restarts. Edits and refusals apply to their own call, in any order of the answers.
 func TestApproval_SurvivesRestarts(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		w := declare(t, db, approving, twoNotes)
 		run := w.ask("worker", "approve", "go")
@@ -84,6 +85,7 @@ func TestApproval_SurvivesRestarts(t *testing.T) {
 }
 
 func TestApproval_ExpiresWhileServerIsDown(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		w := declare(t, db, approving+"timeouts: {approval: 1s}\n", twoNotes)
 		run := w.ask("worker", "expire", "go")
@@ -113,6 +115,7 @@ func (s *server) answer(run string, questions []map[string]any, payload func(map
 
 // A message that is appended while the model answers is in the next prompt.
 func TestAppend_ReachesNextPrompt(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		said := make(chan struct{})
 		w := declare(t, db, strings.ReplaceAll(approving, ", approval: [note]", ""), func(p prompt) llmtest.Script {
@@ -145,6 +148,7 @@ func TestAppend_ReachesNextPrompt(t *testing.T) {
 
 // A reload interrupts no run. A streaming run keeps its agent; a waiting run continues with the agent at the time of the answer.
 func TestReload_InterruptsNoRun(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		more := make(chan struct{})
 		w := declare(t, db, approving, func(p prompt) llmtest.Script {

@@ -12,6 +12,7 @@ import (
 	_ "github.com/lib/pq"
 	_ "modernc.org/sqlite"
 
+	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
@@ -58,6 +59,7 @@ func (p *pair) goesOn() {
 
 // A server takes over the runs of another one that stops.
 func TestCluster_TakesOverAfterStop(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, "1h")
 	p.first.stop()
 	p.goesOn()
@@ -65,6 +67,7 @@ func TestCluster_TakesOverAfterStop(t *testing.T) {
 
 // It does not wait for the lease of a server that was killed on the same machine, either.
 func TestCluster_TakesOverAfterKill(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, "1h")
 	p.first.kill()
 	p.goesOn()
@@ -75,7 +78,8 @@ func TestCluster_TakesOverAfterKill(t *testing.T) {
 
 // A silent server loses its runs when its lease has expired, and writes nothing when it wakes up.
 func TestCluster_TakesOverFromSilentServer(t *testing.T) {
-	p := newPair(t, "2s")
+	t.Parallel()
+	p := newPair(t, "5s")
 	_ = p.first.cmd.Process.Signal(syscall.SIGSTOP)
 	p.goesOn()
 	before := p.second.all("handed")
@@ -87,6 +91,7 @@ func TestCluster_TakesOverFromSilentServer(t *testing.T) {
 
 // A gateway executes nothing, and a worker serves no clients: the worker executes the runs that the gateway accepts, also after a restart.
 func TestCluster_DividesWorkByRoles(t *testing.T) {
+	t.Parallel()
 	db := database{url: postgrestest.New(t)}
 	gateway := start(t, db, "BATON_ROLE=gateway")
 	run := gateway.run("divided", handed)
@@ -110,6 +115,7 @@ func TestCluster_DividesWorkByRoles(t *testing.T) {
 
 // Commands find a server of a cluster, whichever lives, and those that need the database alone say which server uses it.
 func TestCluster_ServesCommands(t *testing.T) {
+	t.Parallel()
 	db := database{url: postgrestest.New(t)}
 	a, b, worker := start(t, db), start(t, db), start(t, db, "BATON_ROLE=worker")
 	run := a.run("told", `{"do":[{"say":"hello"}]}`)
@@ -118,7 +124,7 @@ func TestCluster_ServesCommands(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), binary, args...)
 		cmd.Dir = t.TempDir()
-		cmd.Env = append(os.Environ(), "BATON_DATABASE="+db.url, "BATON_LISTEN="+unused(t))
+		cmd.Env = append(os.Environ(), "BATON_DATABASE="+db.url, "BATON_LISTEN="+cmdtest.Address(t))
 		out, err := cmd.CombinedOutput()
 		if fails != (err != nil) {
 			t.Errorf("baton %v: %v\n%s", args, err, out)
@@ -162,6 +168,7 @@ func TestCluster_ServesCommands(t *testing.T) {
 
 // A key is valid at each server once the command has made it, and at none that has not seen it once it is revoked.
 func TestCluster_KnowsKeys(t *testing.T) {
+	t.Parallel()
 	db := database{url: postgrestest.New(t)}
 	a, b, c := start(t, db, "BATON_AUTH=api-key"), start(t, db, "BATON_AUTH=api-key"), start(t, db, "BATON_AUTH=api-key")
 	key := "Bearer " + a.keys("create", "--user", "alice", "--project", "p1")
@@ -191,6 +198,7 @@ func (s *server) fenced() {
 
 // A server ends when its database is restored to an earlier state, even if it is idle.
 func TestServe_EndsWhenDatabaseIsRewound(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		for _, statement := range []string{
 			`UPDATE instances SET commit_no = commit_no - 1 WHERE NOT fenced`, `DELETE FROM instances WHERE NOT fenced`,

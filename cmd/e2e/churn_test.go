@@ -84,6 +84,7 @@ func (c *tap) leave(rng *rand.Rand) {
 
 // Disconnecting clients leave no resources behind and disturb no run.
 func TestChurn_LeavesNothing(t *testing.T) {
+	t.Parallel()
 	s := start(t, sqlite(t), "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=100ms", "BATON_TIMEOUTS_PING=1s")
 	length := time.Duration(count(30)) * time.Second
 	s.ended(s.run("main", `{"do":[{"say":"hello"}]}`))

@@ -97,6 +97,7 @@ func (c *cluster) reply(p prompt) llmtest.Script {
 // Three servers of a cluster lose, repeat and reorder nothing, whatever happens to them, their connections, the database and its
 // clock.
 func TestCluster_SurvivesNemeses(t *testing.T) {
+	t.Parallel()
 	rounds := 4
 	if os.Getenv("BATON_SOAK") != "" {
 		rounds = 500
@@ -106,6 +107,7 @@ func TestCluster_SurvivesNemeses(t *testing.T) {
 
 // Nor do those whose hints go over NATS, whatever happens to it.
 func TestClusterOverNATS_SurvivesNemeses(t *testing.T) {
+	t.Parallel()
 	rounds := 1
 	if os.Getenv("BATON_SOAK") != "" {
 		rounds = 100

@@ -47,6 +47,7 @@ func (s *server) status(path string, headers ...string) (int, http.Header) {
 
 // A ticket stays valid after a stop and after a crash, until its key is revoked or expires.
 func TestTicket_EndsWithKeyAcrossRestarts(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db, "BATON_AUTH=api-key")
 		const path = "/api/v1/events"
@@ -105,6 +106,7 @@ func TestTicket_EndsWithKeyAcrossRestarts(t *testing.T) {
 // While the public keys of tokens cannot be fetched, because their provider sends endless data, is unreachable or fails, requests
 // with tokens get 503. Fetched keys remain valid for a while.
 func TestToken_WhileKeysCannotBeFetched(t *testing.T) {
+	t.Parallel()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)

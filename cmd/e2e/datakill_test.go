@@ -15,9 +15,10 @@ import (
 // kill -9 during the deletion of a user's data and the creation of keys. Afterwards the remaining data is consistent, other users
 // have lost nothing, confirmed changes have happened, and a repeated deletion removes the rest.
 func TestKill_DuringDeletionOfUser(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		root := newKey(t, db, "root", "admin")
-		s := start(t, db, "BATON_AUTH=api-key", "BATON_AUTH_TEST_PLUGINS=true", "BATON_TIMEOUTS_LEASE=1s")
+		s := start(t, db, "BATON_AUTH=api-key", "BATON_AUTH_TEST_PLUGINS=true")
 		k := &keyring{server: s, root: root, good: map[string]bool{root: true}}
 		alice, bob := k.make("alice"), k.make("bob")
 		kept := k.runs(bob, 1, 1)

@@ -26,6 +26,7 @@ func (s *server) limited(files int) {
 
 // The server closes idle connections for new ones before it reaches its limit of open files.
 func TestIdleConnections_LeaveFilesForOthers(t *testing.T) {
+	t.Parallel()
 	s := start(t, sqlite(t))
 	s.limited(300)
 	var idle []net.Conn

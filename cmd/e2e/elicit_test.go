@@ -11,6 +11,7 @@ import (
 
 // The question of a tool server during a call stays open across restarts, and its answer reaches the server.
 func TestElicit_SurvivesRestarts(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		w := declare(t, db, approving, func(p prompt) llmtest.Script {
 			if p.turn() == 0 {

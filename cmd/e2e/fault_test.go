@@ -41,6 +41,7 @@ func (s *server) turnsGreen() {
 
 // While PostgreSQL is down or does not answer, runs wait and /readyz reports it. Nothing is lost.
 func TestPostgres_Unavailable(t *testing.T) {
+	t.Parallel()
 	c := storagetest.StartPostgres(t)
 	s := start(t, database{url: c.NewDatabase(t)})
 	away := time.Duration(count(10)) * time.Second
@@ -62,6 +63,7 @@ func TestPostgres_Unavailable(t *testing.T) {
 
 // While another process holds SQLite's write lock, runs wait.
 func TestSQLite_Locked(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "baton.db")
 	s := start(t, database{url: "sqlite:" + path})
 	run := s.run("slow", `{"do":[{"tokens":300,"delayMs":3}]}`)
@@ -89,6 +91,7 @@ func TestSQLite_Locked(t *testing.T) {
 
 // While the disk is full, runs wait and /readyz reports it. Nothing stored is lost.
 func TestSQLite_DiskFull(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t)
 	s := start(t, database{url: "sqlite:" + filepath.Join(string(disk), "baton.db")})
 	done := s.run("before", `{"do":[{"tokens":50}]}`)
@@ -110,6 +113,7 @@ func TestSQLite_DiskFull(t *testing.T) {
 
 // A server that is killed on a full disk starts again, serves stored data, and continues when there is space.
 func TestServe_StartsOnFullDisk(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t)
 	s := start(t, database{url: "sqlite:" + filepath.Join(string(disk), "baton.db")})
 	s.ended(s.run("before", `{"do":[{"tokens":50}]}`))
@@ -199,6 +203,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // A graceful stop releases runs that do not end in time, and the next start resumes them.
 func TestStop_ReleasesRuns(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		s.env = append(s.env, "BATON_TIMEOUTS_DRAIN=50ms")
@@ -221,6 +226,7 @@ func TestStop_ReleasesRuns(t *testing.T) {
 
 // A second server on the same file refuses to start and names the first one; a killed server leaves no lock.
 func TestServe_OneServerPerFile(t *testing.T) {
+	t.Parallel()
 	db := database{url: "sqlite:" + filepath.Join(t.TempDir(), "baton.db")}
 	s := start(t, db)
 	out, err := exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--database", db.url).CombinedOutput()

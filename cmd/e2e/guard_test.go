@@ -15,6 +15,7 @@ import (
 // kill -9 between the verdicts on two calls: the refused call is never made, and a guard that has decided is not asked again. The
 // model's next prompt has a result for each call, and the guards' tokens count to the run.
 func TestKill_GuardsDecideOnce(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		var mu sync.Mutex
 		decided := map[string]int{} // guards, by what they were asked about

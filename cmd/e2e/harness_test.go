@@ -56,9 +56,11 @@ func count(n int) int {
 // onBoth runs a test on SQLite and on PostgreSQL.
 func onBoth(t *testing.T, f func(t *testing.T, db database)) {
 	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
 		f(t, database{url: "sqlite:" + sqlitetest.New(t)})
 	})
 	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
 		f(t, database{url: postgrestest.New(t)})
 	})
 }
@@ -94,7 +96,7 @@ func start(t *testing.T, db database, env ...string) *server {
 // launch is start without waiting.
 func launch(t *testing.T, db database, env ...string) *server {
 	t.Helper()
-	s := &server{t: t, db: db, addr: unused(t), env: env}
+	s := &server{t: t, db: db, addr: cmdtest.Address(t), env: env}
 	s.launch()
 	t.Cleanup(func() {
 		s.kill()

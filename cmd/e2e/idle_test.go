@@ -44,6 +44,7 @@ func (s *server) crowd(n int, thread string, at []*door) []*stream {
 
 // Idle streams take little memory, and disconnected ones neither descriptors nor memory.
 func TestIdleStreams_ReleaseEverything(t *testing.T) {
+	t.Parallel()
 	s := start(t, sqlite(t))
 	soak := os.Getenv("BATON_SOAK") != ""
 	s.run("main", endless)
@@ -90,6 +91,7 @@ func TestIdleStreams_ReleaseEverything(t *testing.T) {
 
 // A stopping server ends all its streams properly, and exits without an error.
 func TestStop_EndsManyStreams(t *testing.T) {
+	t.Parallel()
 	s := start(t, sqlite(t), "BATON_TIMEOUTS_DRAIN=1s")
 	s.run("main", endless)
 	all := s.crowd(count(2000), "main", doors)

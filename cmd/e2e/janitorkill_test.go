@@ -18,9 +18,10 @@ import (
 // kill -9 while the janitor seals events and removes expired data, beside running runs and viewers at all cursors. A viewer misses
 // only events that a reset reports as removed; kept data stays unchanged, and expired data is removed.
 func TestKill_DuringJanitor(t *testing.T) {
+	t.Parallel()
 	hurried := build(t, "-X github.com/batonrun/baton.tidyEvery=20ms "+cmdtest.NoSuspects)
 	onBoth(t, func(t *testing.T, db database) {
-		s := start(t, db, "BATON_RETENTION_EVENTS=2", "BATON_RETENTION_RUNS=3", "BATON_TIMEOUTS_LEASE=1s")
+		s := start(t, db, "BATON_RETENTION_EVENTS=2", "BATON_RETENTION_RUNS=3")
 		s.as(hurried)
 		a := &archive{
 			server: s, q: sqlOf(t, db), ages: map[string]int{}, runs: map[string][]string{}, over: make(chan struct{}),

@@ -22,11 +22,14 @@ var scripts = []string{
 
 // kill -9 at random points: every run ends, no viewer gets a gap, a repeat or a changed event, and completed work is not repeated.
 func TestKill_AtRandomPoints(t *testing.T) {
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
 		db := database{url: "sqlite:" + t.TempDir() + "/baton.db"}
 		killRounds(t, db, func() {}, func() {})
 	})
 	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
 		c := storagetest.StartPostgres(t)
 		killRounds(t, database{url: c.NewDatabase(t)}, must(t, c.Kill), must(t, c.Start))
 	})

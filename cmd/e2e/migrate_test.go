@@ -10,6 +10,7 @@ import (
 // A later migration, after which this program can go on, is done under a living server with a run, and this program starts again
 // after it: an upgrade that is taken back. It does not start once a migration has excluded it.
 func TestCluster_GoesOnAfterALaterMigration(t *testing.T) {
+	t.Parallel()
 	db := database{url: postgrestest.New(t)}
 	a := start(t, db)
 	run := a.run("before", handed)

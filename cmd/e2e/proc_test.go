@@ -62,10 +62,18 @@ func (s *server) threads() int {
 
 // holds returns the number of streams for which the server has a descriptor.
 func (s *server) holds(streams []*stream) (n int) {
-	ours := make(map[int]bool)
+	held := s.held()
 	for _, st := range streams {
-		ours[st.port()] = true
+		if held[st.port()] {
+			n++
+		}
 	}
+	return n
+}
+
+// held returns the clients' ports of the connections for which the server has a descriptor.
+func (s *server) held() map[int]bool {
+	held := make(map[int]bool)
 	_, port, _ := strings.Cut(s.addr, ":")
 	b, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
@@ -74,12 +82,11 @@ func (s *server) holds(streams []*stream) (n int) {
 	for line := range strings.Lines(string(b)) {
 		// sl local_address rem_address st queues timer retransmits uid timeout inode: 0 if no process has the socket open
 		f := strings.Fields(line)
-		if len(f) > 9 && f[9] != "0" && strconv.Itoa(portOf(f[1])) == port && ours[portOf(f[2])] {
-			delete(ours, portOf(f[2])) // the list may name it twice
-			n++
+		if len(f) > 9 && f[9] != "0" && strconv.Itoa(portOf(f[1])) == port {
+			held[portOf(f[2])] = true
 		}
 	}
-	return n
+	return held
 }
 
 // keeps waits until the server has all streams open. It retries because a single listing may miss some.

@@ -15,6 +15,7 @@ import (
 
 // kill -9 during retention leaves each run either complete or removed. The next retention removes the rest.
 func TestKill_DuringRetention(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		const threads, per = 6, 8
@@ -46,7 +47,7 @@ func TestKill_DuringRetention(t *testing.T) {
 				t.Fatalf("%d runs remain", left)
 			}
 			cmd := exec.CommandContext(t.Context(), binary, "retention", "--database", db.url)
-			cmd.Env = append(os.Environ(), "BATON_RETENTION_RUNS=7", "BATON_TIMEOUTS_LEASE=1s")
+			cmd.Env = append(os.Environ(), "BATON_RETENTION_RUNS=7")
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}

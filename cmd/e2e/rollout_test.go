@@ -91,7 +91,7 @@ func newRollout(t *testing.T, n, rounds int, delay time.Duration, env ...string)
 		t.Fatal(err)
 	}
 	db := database{url: postgrestest.New(t)}
-	env = append(env, "BATON_CONFIG="+file, "BATON_TIMEOUTS_DRAIN=4s",
+	env = append(env, "BATON_CONFIG="+file, "BATON_TIMEOUTS_DRAIN=10m",
 		"BATON_LIMITS_REQUESTS_PER_USER=0", "BATON_LIMITS_REQUESTS_PER_PROJECT=0", "BATON_LIMITS_STREAMS_PER_USER=0")
 	for range n {
 		r.servers = append(r.servers, start(t, db, env...))
@@ -234,6 +234,7 @@ func (r *rollout) restart(s *server, end func(s *server)) {
 // Servers are stopped and started again one after the other: clients see nothing of it but streams that end early, and no tool is
 // interrupted. One is killed: each log goes on, and no call is made twice.
 func TestRollout_IsNotNoticed(t *testing.T) {
+	t.Parallel()
 	r := newRollout(t, 3, 60, 50*time.Millisecond)
 	r.run(30, func() {
 		for i := range 10 {
@@ -256,6 +257,7 @@ func TestRollout_IsNotNoticed(t *testing.T) {
 
 // The same for five minutes with 300 runs, a stop every five seconds and a kill every minute. BATON_SOAK=1 runs it.
 func TestRollout_Soak(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("BATON_SOAK") == "" {
 		t.Skip("BATON_SOAK is not set")
 	}
@@ -280,6 +282,7 @@ func TestRollout_Soak(t *testing.T) {
 
 // A server that stands still loses its runs to the others soon after another server of its name has started.
 func TestRollout_ReplacesAServerByItsName(t *testing.T) {
+	t.Parallel()
 	db := database{url: postgrestest.New(t)}
 	env := []string{"BATON_TIMEOUTS_LEASE=1h"}
 	old := start(t, db, append(env, "BATON_NAME=pod-1")...)

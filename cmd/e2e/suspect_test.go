@@ -12,16 +12,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/plugins/llm/llmtest"
-	"github.com/batonrun/baton/storage/postgrestest"
-	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
 // A run that ends its process each time ends in crash_loop. The runs beside it go on before it does, and complete.
 func TestSuspects_ComeLast(t *testing.T) {
+	t.Parallel()
 	exe := build(t, "-X github.com/batonrun/baton.calmFor=2s")
-	t.Run("sqlite", func(t *testing.T) { playSuspects(t, exe, database{"sqlite:" + sqlitetest.New(t)}, 1) })
-	t.Run("postgres", func(t *testing.T) { playSuspects(t, exe, database{postgrestest.New(t)}, 2) })
+	onBoth(t, func(t *testing.T, db database) {
+		n := 1
+		if strings.HasPrefix(db.url, "postgres:") {
+			n = 2
+		}
+		playSuspects(t, exe, db, n)
+	})
 }
 
 func playSuspects(t *testing.T, exe string, db database, n int) {
@@ -44,7 +49,7 @@ func playSuspects(t *testing.T, exe string, db database, n int) {
 	file := filepath.Join(dir, "baton.yaml")
 	for name, text := range map[string]string{
 		killer: "import os, signal, baton\nbaton.serve(lambda run: os.kill(os.getppid(), signal.SIGKILL))\n",
-		file: fmt.Sprintf("agents:\n  healthy: {provider: openai, base_url: %s/v1, api_key: key, model: m}\n  killer: {command: [python3, %s], env: {PYTHONPATH: %s}}\n",
+		file: fmt.Sprintf("agents:\n  healthy: {provider: openai, base_url: %s/v1, api_key: key, model: m}\n  killer: {command: [python3, %s], env: {PYTHONPATH: %s}, start_timeout: 10m}\n",
 			provider.URL, killer, sdk),
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -53,7 +58,7 @@ func playSuspects(t *testing.T, exe string, db database, n int) {
 	}
 	servers := make([]*server, n)
 	for i := range servers {
-		s := &server{t: t, db: db, addr: unused(t), env: []string{"BATON_CONFIG=" + file}, exe: exe}
+		s := &server{t: t, db: db, addr: cmdtest.Address(t), env: []string{"BATON_CONFIG=" + file}, exe: exe}
 		s.up()
 		servers[i] = s
 	}

@@ -32,6 +32,7 @@ func (s *server) sends(request string) int {
 
 // A host in the request target does not replace the Host header: requests that a page of another site could send are refused.
 func TestRequestTarget_WithForeignHostIsRefused(t *testing.T) {
+	t.Parallel()
 	s := start(t, sqlite(t))
 	const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
 	own := "Host: " + s.addr + "\r\n"

@@ -61,6 +61,7 @@ func (j *jobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // kill -9 while a run polls a task: it polls on, the tool is not called again, and a cancel of the run cancels the task.
 func TestKill_TaskIsPolledOn(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		j := &jobs{begun: make(chan string, 9), polled: make(chan string), cancelled: make(chan string, 9)}
 		srv := httptest.NewServer(j)

@@ -10,6 +10,7 @@ import (
 // kill -9 during runs of a single tool call: an idempotent tool is called again, another one fails as interrupted, and the log has
 // neither gap nor repeat.
 func TestKill_ToolRuns(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		for round := range count(20) {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
@@ -41,6 +42,7 @@ func closedPipe(t *testing.T) *os.File {
 
 // A server works and stops as ever when what it prints cannot be written.
 func TestServe_DoesNotDependOnOutput(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]func(*testing.T) *os.File{
 		"a pipe that nobody reads": fullPipe,
 		"a closed pipe":            closedPipe,
@@ -56,7 +58,7 @@ func TestServe_DoesNotDependOnOutput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out := open(t)
-			s := &server{t: t, db: database{url: "sqlite:" + sqlitetest.New(t)}, addr: unused(t)}
+			s := &server{t: t, db: database{url: "sqlite:" + sqlitetest.New(t)}, addr: cmdtest.Address(t)}
 			s.cmd = exec.Command(binary, "serve", "--listen", s.addr, "--database", s.db.url, "--log-level", "debug")
 			s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = t.TempDir(), out, out
 			if err := s.cmd.Start(); err != nil {

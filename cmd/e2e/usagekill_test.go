@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -21,6 +22,7 @@ import (
 // TestKill_UsageIsTheProviders kills the server while agents call a model that counts its calls. Each answer that a run goes on with is in
 // the usage exactly once. An answer that the server got and lost as it died is there once or not at all; the call is made again.
 func TestKill_UsageIsTheProviders(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
 		b := new(bill)
 		provider := llmtest.New(b.answer)
@@ -33,7 +35,7 @@ prices: {currency: EUR, models: {m: {input: 2, output: 3}}}
 `, provider.URL+"/v1"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := &server{t: t, db: db, addr: unused(t), args: []string{"--config", file}}
+		s := &server{t: t, db: db, addr: cmdtest.Address(t), args: []string{"--config", file}}
 		s.up()
 		t.Cleanup(s.kill)
 		last := s.used()
