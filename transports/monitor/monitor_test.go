@@ -243,7 +243,7 @@ func TestNeighboursAreNotSeen(t *testing.T) {
 
 func TestReaderThatStopsIsDroppedAndSlowsNobody(t *testing.T) {
 	t.Parallel()
-	s := serve(t, transports.StreamConfig{WriteTimeout: 3 * time.Second})
+	s := serve(t, transports.StreamConfig{WriteTimeout: 5 * time.Second})
 	stuck, err := net.Dial("tcp", s.Addr)
 	if err != nil {
 		t.Fatal(err)

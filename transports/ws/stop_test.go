@@ -64,7 +64,7 @@ const flood = `{"tokens": 1000, "size": 400}`
 
 func TestSocketThatTakesNothingIsClosedAndSlowsNobody(t *testing.T) {
 	t.Parallel()
-	s := serve(t, transports.StreamConfig{WriteTimeout: time.Second, Ping: time.Second})
+	s := serve(t, transports.StreamConfig{WriteTimeout: 5 * time.Second, Ping: time.Second})
 	s.Script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
 	s.quiet("/api/v1/agent/runs/main/ws").next()
 	s.quiet("/api/v1/ws").done(`{"op": "subscribe", "threadId": "main"}`)
@@ -82,7 +82,7 @@ func TestSocketThatTakesNothingIsClosedAndSlowsNobody(t *testing.T) {
 
 func TestSlowSocketOfManyThreadsIsToldWhy(t *testing.T) {
 	t.Parallel()
-	s := serve(t, transports.StreamConfig{WriteTimeout: 3 * time.Second, Ping: time.Second})
+	s := serve(t, transports.StreamConfig{WriteTimeout: 5 * time.Second, Ping: time.Second})
 	s.Script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
 	c := s.quiet("/api/v1/ws")
 	c.done(`{"op": "subscribe", "threadId": "main"}`)
@@ -92,7 +92,7 @@ func TestSlowSocketOfManyThreadsIsToldWhy(t *testing.T) {
 
 func TestSlowSocketGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
-	s := serve(t, transports.StreamConfig{WriteTimeout: 3 * time.Second, Ping: time.Second})
+	s := serve(t, transports.StreamConfig{WriteTimeout: 5 * time.Second, Ping: time.Second})
 	s.Script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
 	c := s.quiet("/api/v1/agent/runs/main/ws")
 	got := []string{c.next()} // and so the stream is open
@@ -149,7 +149,7 @@ func drain(c *socket) error {
 
 func TestSocketThatAnswersPingsStays(t *testing.T) {
 	t.Parallel()
-	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond, WriteTimeout: 600 * time.Millisecond})
+	s := serve(t, transports.StreamConfig{Ping: 500 * time.Millisecond, WriteTimeout: 4 * time.Second})
 	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	c := s.watch("main", "")
 	pings, answer := make(chan struct{}, 100), c.PingHandler()
@@ -159,7 +159,7 @@ func TestSocketThatAnswersPingsStays(t *testing.T) {
 	})
 	got := make(chan error, 1)
 	go func() { got <- drain(c) }()
-	for range 12 { // more than three timeouts: pings are 130 ms apart at least
+	for range 10 { // more than a timeout: pings are 430 ms apart at least
 		select {
 		case <-pings:
 		case err := <-got:
@@ -178,9 +178,7 @@ func TestVanishedClientIsGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, transports.StreamConfig{Ping: 75 * time.Millisecond, WriteTimeout: 300 * time.Millisecond})
 			s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
-			c := s.Dial(upgrading(path)) // it takes everything and says nothing
-			go func() { _, _ = io.Copy(io.Discard, c) }()
-			s.Eventually("the socket is open", func() bool { return s.Streams.Open() == 1 })
+			_, _ = io.Copy(io.Discard, s.Dial(upgrading(path))) // it takes everything until the socket is closed, and says nothing
 			s.Eventually("the socket has ended", func() bool { return s.Streams.Open() == 0 })
 		})
 	}
@@ -188,7 +186,7 @@ func TestVanishedClientIsGivenUp(t *testing.T) {
 
 func TestSilentSocketThatReadsNothingIsGivenUp(t *testing.T) {
 	t.Parallel()
-	s := serve(t, transports.StreamConfig{Ping: 15 * time.Millisecond, WriteTimeout: 300 * time.Millisecond, SendBuffer: 1})
+	s := serve(t, transports.StreamConfig{Ping: 15 * time.Millisecond, WriteTimeout: 5 * time.Second, SendBuffer: 1})
 	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	stuck := s.Dial(upgrading("/api/v1/agent/runs/main/ws"))
 	_ = stuck.SetReadBuffer(1)
