@@ -39,7 +39,7 @@ test: ## Run all tests, on SQLite and PostgreSQL and with real clients
 raced: export GOFLAGS := $(GOFLAGS) $(UNWATCHED)
 raced:
 	$(GOTEST) -race $(RACED)
-	$(GOTEST) -race -run 'TestHistories$$' ./runtime/sim
+	$(GOTEST) -race -short -run 'TestHistories$$' ./runtime/sim
 
 unraced:
 	$(GOTEST) $(filter-out $(RACED),$(shell go list ./...))

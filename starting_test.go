@@ -53,7 +53,7 @@ func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
 	var urls []string
 	started := make(chan error)
 	for scheme, files := range map[string]baton.TLS{"http": {}, "https": {CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}} {
-		addr, admin := cmdtest.Address(t), cmdtest.Address(t)
+		addr, admin := cmdtest.Address(), cmdtest.Address()
 		s, err := baton.New(baton.Config{Database: db, Listen: addr, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Tuning: baton.Tuning{AdminListen: admin, TLS: files}})
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
 // A server waits for a SQLite file that another program has locked, and says so to those who ask whether it lives.
 func TestStart_WaitsForALockedFile(t *testing.T) {
 	t.Parallel() // SQLite itself waits ten seconds
-	path, addr := sqlitetest.New(t), cmdtest.Address(t)
+	path, addr := sqlitetest.New(t), cmdtest.Address()
 	other, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestStart_WaitsForALockedFile(t *testing.T) {
 // A program that does not listen learns at once that the database is away.
 func TestStart_FailsWithoutAListener(t *testing.T) {
 	t.Parallel()
-	s, err := baton.New(baton.Config{Database: "postgres://baton@" + cmdtest.Address(t) + "/baton?sslmode=disable"})
+	s, err := baton.New(baton.Config{Database: "postgres://baton@" + cmdtest.Address() + "/baton?sslmode=disable"})
 	if err != nil {
 		t.Fatal(err)
 	}

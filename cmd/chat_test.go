@@ -140,7 +140,7 @@ func TestChat_InterruptCancelsThenQuits(t *testing.T) {
 }
 
 func TestChat_SurvivesServerRestart(t *testing.T) {
-	db, addr := database(t), cmdtest.Address(t)
+	db, addr := database(t), cmdtest.Address()
 	s := serve(t, db, addr)
 	in, lines := io.Pipe()
 	var stdout, stderr output

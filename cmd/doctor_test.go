@@ -24,7 +24,7 @@ import (
 func TestDoctor_AcceptsNewInstallation(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	r := baton(t.Context(), "doctor", "--listen", cmdtest.Address(t)).want(t, 0)
+	r := baton(t.Context(), "doctor", "--listen", cmdtest.Address()).want(t, 0)
 	for _, want := range []string{"in the directory of the database, " + dir, "note   settings", "baton init", "ok     database", "does not exist yet", "ok     listen", "is free", "note   agents", "OPENAI_API_KEY"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("no %q in\n%s", want, r.stdout)
@@ -94,7 +94,7 @@ func TestDoctor_ReportsFaults(t *testing.T) {
 			}
 			args := append([]string{"doctor"}, strings.Fields(w.args)...)
 			if !strings.Contains(w.args, "--listen") && w.file == "" {
-				args = append(args, "--listen", cmdtest.Address(t))
+				args = append(args, "--listen", cmdtest.Address())
 			}
 			r := baton(t.Context(), args...).want(t, 1)
 			if !strings.Contains(r.stdout, w.want) || strings.Contains(r.stdout, "s3cret") {
@@ -119,7 +119,7 @@ func TestDoctor_KnowsServerThatIsNotReady(t *testing.T) {
 			_, _ = io.WriteString(w, `{"code":"not_ready","detail":"The database or a plugin is not well"}`)
 		}))
 		addr := other.Listener.Addr().String()
-		for _, args := range [][]string{{"--listen", addr}, {"--listen", cmdtest.Address(t), "--admin-listen", addr}} {
+		for _, args := range [][]string{{"--listen", addr}, {"--listen", cmdtest.Address(), "--admin-listen", addr}} {
 			out := baton(t.Context(), append([]string{"doctor"}, args...)...).want(t, 1).stdout
 			if got, want := strings.Contains(out, "Stop the program"), status != http.StatusServiceUnavailable; got != want {
 				t.Errorf("%d %v: got\n%s", status, args, out)
@@ -133,7 +133,7 @@ func TestDoctor_ReachesPostgresAndNATS(t *testing.T) {
 	t.Setenv("BATON_NATS", natstest.Start(t, "").URL)
 	t.Chdir(t.TempDir())
 	url := storagetest.Postgres(t).NewDatabase(t)
-	args := []string{"doctor", "--database", url, "--listen", cmdtest.Address(t)}
+	args := []string{"doctor", "--database", url, "--listen", cmdtest.Address()}
 	if r := baton(t.Context(), args...).want(t, 0); !strings.Contains(r.stdout, "is reachable (PostgreSQL ") || !strings.Contains(r.stdout, "and has no tables of Baton") ||
 		!strings.Contains(r.stdout, "NATS is reachable") {
 		t.Errorf("got\n%s", r.stdout)
@@ -165,7 +165,7 @@ FROM pg_catalog.pg_stat_activity WHERE pid <> pg_backend_pid()`); err != nil {
 	if err := dump.QueryRowContext(t.Context(), "SELECT pg_backend_pid() FROM set_config('application_name', 'pg_dump', TRUE)").Scan(&pid); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"doctor", "--database", url + "&search_path=public,pg_catalog", "--listen", cmdtest.Address(t)}
+	args := []string{"doctor", "--database", url + "&search_path=public,pg_catalog", "--listen", cmdtest.Address()}
 	session := fmt.Sprintf(`Session %d (application_name "pg_dump", user postgres at 127.0.0.1) has had a snapshot of the database since `, pid)
 	if r := baton(t.Context(), args...).want(t, 0); !strings.Contains(r.stdout, session) || strings.Contains(r.stdout, "queue of notifications") {
 		t.Errorf("got\n%s\nwant %s", r.stdout, session)
@@ -188,7 +188,7 @@ func TestDoctor_AcceptsCompleteInstallation(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	put(t, "baton.yaml", "tls: {cert_file: cert.pem, key_file: key.pem}\nauth: {mode: jwt, secret_file: secret}\n"+
 		"agents:\n  helper: {provider: openai, model: m, api_key: k}\n")
-	r := baton(t.Context(), "doctor", "--listen", cmdtest.Address(t), "--admin-listen", cmdtest.Address(t)).want(t, 0)
+	r := baton(t.Context(), "doctor", "--listen", cmdtest.Address(), "--admin-listen", cmdtest.Address()).want(t, 0)
 	for _, want := range []string{
 		"ok     settings", "ok     agents", "ok     database", "ok     files", "ok     accounts", "ok     tls", "ok     listen", "ok     admin", "ok     traces",
 	} {
@@ -216,7 +216,7 @@ func TestDoctor_NamesTrustedProxies(t *testing.T) {
 		"hosts: [baton.example]\ntls: {cert_file: cert.pem, key_file: key.pem}\n": false,
 	} {
 		put(t, "baton.yaml", file)
-		r := baton(t.Context(), "doctor", "--listen", cmdtest.Address(t), "--database", database(t)).want(t, 0)
+		r := baton(t.Context(), "doctor", "--listen", cmdtest.Address(), "--database", database(t)).want(t, 0)
 		if got := strings.Contains(r.stdout, "note   proxy     trusted_proxies is empty"); got != want {
 			t.Errorf("%s: got\n%s", file, r.stdout)
 		}
@@ -230,7 +230,7 @@ func TestDoctor_ChecksCollector(t *testing.T) {
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+ln.Addr().String()+"/v1")
 	look := func() string {
-		return baton(t.Context(), "doctor", "--listen", cmdtest.Address(t), "--database", database(t)).want(t, 0).stdout
+		return baton(t.Context(), "doctor", "--listen", cmdtest.Address(), "--database", database(t)).want(t, 0).stdout
 	}
 	if got := look(); !strings.Contains(got, "ok     traces    The OTEL_ variables send spans to "+ln.Addr().String()) {
 		t.Errorf("got\n%s", got)
@@ -245,7 +245,7 @@ func TestDoctor_NotesMissingKeys(t *testing.T) {
 	for name, db := range map[string]string{"no file": "sqlite:" + filepath.Join(t.TempDir(), "new.db"), "sqlite": database(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			put(t, "baton.yaml", "auth: {mode: api-key}\ndatabase: "+db+"\nlisten: "+cmdtest.Address(t)+"\n")
+			put(t, "baton.yaml", "auth: {mode: api-key}\ndatabase: "+db+"\nlisten: "+cmdtest.Address()+"\n")
 			keyless := func() bool {
 				return strings.Contains(baton(t.Context(), "doctor").want(t, 0).stdout, "note   accounts  There is no valid API key")
 			}

@@ -256,7 +256,7 @@ func TestMCP_StopsAtSignal(t *testing.T) {
 }
 
 func TestBridge_SurvivesServerRestart(t *testing.T) {
-	db, addr := database(t), cmdtest.Address(t)
+	db, addr := database(t), cmdtest.Address()
 	s := serve(t, db, addr)
 	c := mcp(t, "--server", s.URL()+"/")
 	r := c.start(`{"do": [{"say": "hello"}]}`)
@@ -284,7 +284,7 @@ func TestBridge_ReportsErrors(t *testing.T) {
 	if says := `{"jsonrpc":"2.0","id":7,"error":{"code":`; !strings.Contains(stdout.String(), says) {
 		t.Errorf("no %s in %s", says, &stdout)
 	}
-	r := baton(t.Context(), "mcp", "--server", "http://"+cmdtest.Address(t)).want(t, 1)
+	r := baton(t.Context(), "mcp", "--server", "http://"+cmdtest.Address()).want(t, 1)
 	if r.stdout != "" || !strings.Contains(r.stderr, "connection refused") {
 		t.Errorf("no server: %q %q", r.stdout, r.stderr)
 	}

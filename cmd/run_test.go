@@ -122,7 +122,7 @@ func TestRun_InterruptCancels(t *testing.T) {
 }
 
 func TestRun_SurvivesServerRestart(t *testing.T) {
-	db, addr := database(t), cmdtest.Address(t)
+	db, addr := database(t), cmdtest.Address()
 	s := serve(t, db, addr)
 	var out, stderr output
 	p := cmd.Program{
@@ -155,7 +155,7 @@ func TestRun_SurvivesServerRestart(t *testing.T) {
 }
 
 func TestRun_OnPostgreSQLNeedsServer(t *testing.T) {
-	r := baton(t.Context(), "run", "--listen", cmdtest.Address(t), "--database", "postgres://nobody@127.0.0.1:1/none", "echo", "x").want(t, 1)
+	r := baton(t.Context(), "run", "--listen", cmdtest.Address(), "--database", "postgres://nobody@127.0.0.1:1/none", "echo", "x").want(t, 1)
 	if !strings.Contains(r.stderr, "this command needs a server") {
 		t.Errorf("got %q", r.stderr)
 	}

@@ -57,14 +57,14 @@ func TestDoctor_ChecksCertificate(t *testing.T) {
 	} {
 		t.Chdir(t.TempDir())
 		certstest.Write(t, dir, "test", time.Now().Add(c.until))
-		if r := baton(t.Context(), "doctor", "--listen", cmdtest.Address(t), "--tls-cert", cert, "--tls-key", key).want(t, c.code); !strings.Contains(r.stdout, c.want) {
+		if r := baton(t.Context(), "doctor", "--listen", cmdtest.Address(), "--tls-cert", cert, "--tls-key", key).want(t, c.code); !strings.Contains(r.stdout, c.want) {
 			t.Errorf("no %q in\n%s", c.want, r.stdout)
 		}
 	}
 	if err := os.WriteFile(key, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := baton(t.Context(), "doctor", "--listen", cmdtest.Address(t), "--tls-cert", cert, "--tls-key", key).want(t, 1); !strings.Contains(r.stdout, "wrong  tls") {
+	if r := baton(t.Context(), "doctor", "--listen", cmdtest.Address(), "--tls-cert", cert, "--tls-key", key).want(t, 1); !strings.Contains(r.stdout, "wrong  tls") {
 		t.Errorf("got\n%s", r.stdout)
 	}
 }

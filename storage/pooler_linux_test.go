@@ -52,7 +52,7 @@ func TestOpen_RefusesAPooler(t *testing.T) {
 // startPooler starts a PgBouncer, and returns the URL of the database through it.
 func startPooler(t *testing.T, program string, to *url.URL, settings string) string {
 	t.Helper()
-	addr := cmdtest.Address(t)
+	addr := cmdtest.Address()
 	_, port, _ := strings.Cut(addr, ":")
 	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
 	config := fmt.Sprintf("[databases]\n* = host=%s port=%s user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\nauth_type = any\nunix_socket_dir =\n%s",

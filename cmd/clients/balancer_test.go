@@ -63,7 +63,7 @@ func startCluster(t *testing.T, program string, env ...string) *server {
 	if !strings.Contains(strings.Join(env, " "), "BATON_DATABASE=postgres") {
 		env = append(env, "BATON_DATABASE="+postgrestest.New(t))
 	}
-	all := &server{t: t, program: program, env: env, addr: cmdtest.Address(t)}
+	all := &server{t: t, program: program, env: env, addr: cmdtest.Address()}
 	var config strings.Builder
 	fmt.Fprintf(&config, haproxy, all.addr)
 	for i := range 3 {

@@ -11,7 +11,7 @@ func TestChats(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	needs(t, "chats")
-	page := "http://" + cmdtest.Address(t) // for the script's server
+	page := "http://" + cmdtest.Address() // for the script's server
 	s := start(t, "BATON_ORIGINS="+page, "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=2s")
 	judge(t, "chats", "chats.mjs", nil, "BATON_URL="+s.url(""), "PAGE="+page, chromium)
 }

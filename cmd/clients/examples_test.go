@@ -16,7 +16,7 @@ func TestReactExample(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	needs(t, "../examples/react")
-	addr := cmdtest.Address(t) // for the script's server
+	addr := cmdtest.Address() // for the script's server
 	page := "http://" + addr
 	_, port, _ := strings.Cut(addr, ":")
 	s := start(t, "BATON_ORIGINS="+page)

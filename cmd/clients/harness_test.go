@@ -134,7 +134,7 @@ func startProgram(t *testing.T, program string, env ...string) *server {
 
 func startOne(t *testing.T, program string, env ...string) *server {
 	t.Helper()
-	s := &server{t: t, program: program, dir: filepath.Dir(sqlitetest.New(t)), addr: cmdtest.Address(t), env: env}
+	s := &server{t: t, program: program, dir: filepath.Dir(sqlitetest.New(t)), addr: cmdtest.Address(), env: env}
 	if err := s.up(); err != nil {
 		t.Fatal(err)
 	}

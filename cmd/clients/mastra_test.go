@@ -52,7 +52,7 @@ func TestMastra_AsRemoteAgent(t *testing.T) {
 // startMaker starts the AG-UI server in a directory and returns its URL.
 func startMaker(t *testing.T, dir string) string {
 	t.Helper()
-	addr := cmdtest.Address(t)
+	addr := cmdtest.Address()
 	_, port, _ := strings.Cut(addr, ":")
 	maker := exec.CommandContext(t.Context(), "node", "server.mjs")
 	maker.Dir, maker.Env = dir, append(os.Environ(), "PORT="+port, "MASTRA_TELEMETRY_DISABLED=1")

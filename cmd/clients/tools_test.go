@@ -45,7 +45,7 @@ func program(t *testing.T, name string, args ...string) mcp.Config {
 func overHTTP(t *testing.T) mcp.Config {
 	t.Helper()
 	needs(t, "everything")
-	addr := cmdtest.Address(t)
+	addr := cmdtest.Address()
 	_, port, _ := strings.Cut(addr, ":")
 	cmd := exec.CommandContext(t.Context(), everything, "streamableHttp")
 	cmd.Dir, cmd.Env = "everything", append(os.Environ(), "PORT="+port)

@@ -45,7 +45,7 @@ func TestCancel_EndsHangingAgents(t *testing.T) {
 			t.Fatal(err)
 		}
 		far := stalling(t)
-		profiles := cmdtest.Address(t)
+		profiles := cmdtest.Address()
 		w := declare(t, db, `
 admin_listen: $ADMIN
 agents:
@@ -142,7 +142,7 @@ func (w *world) hungUp() bool {
 		if asked(r).Model != "stalls" {
 			continue
 		}
-		if !over(r.Gone) {
+		if !closedNow(r.Gone) {
 			return false
 		}
 	}
@@ -219,14 +219,5 @@ func stalling(t *testing.T) *remote {
 	return r
 }
 
-func (r *remote) asked() bool  { return over(r.came) }
-func (r *remote) hungUp() bool { return over(r.left) }
-
-func over(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
+func (r *remote) asked() bool  { return closedNow(r.came) }
+func (r *remote) hungUp() bool { return closedNow(r.left) }

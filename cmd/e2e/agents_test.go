@@ -88,7 +88,7 @@ func declare(t *testing.T, db database, file string, answer func(prompt) llmtest
 	}
 	w.text = strings.NewReplacer(append(replace,
 		"$PROVIDER", "provider: openai, base_url: "+provider.URL+"/v1, api_key: key",
-		"$TOOLS", fmt.Sprintf("command: [%s], env: {%s: %s}", self, notes, w.notes))...).Replace(file)
+		"$TOOLS", fmt.Sprintf("command: [%s], env: {%s: %s}, required: true", self, notes, w.notes))...).Replace(file)
 	w.write(t, w.text)
 	w.server = start(t, db, "BATON_CONFIG="+w.file)
 	return w

@@ -1,16 +1,12 @@
 package e2e
 
 import (
-	"database/sql"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
-
-	_ "github.com/lib/pq"
-	_ "modernc.org/sqlite"
 
 	"github.com/batonrun/baton/cmd/cmdtest"
 	"github.com/batonrun/baton/storage/postgrestest"
@@ -124,7 +120,7 @@ func TestCluster_ServesCommands(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), binary, args...)
 		cmd.Dir = t.TempDir()
-		cmd.Env = append(os.Environ(), "BATON_DATABASE="+db.url, "BATON_LISTEN="+cmdtest.Address(t))
+		cmd.Env = append(os.Environ(), "BATON_DATABASE="+db.url, "BATON_LISTEN="+cmdtest.Address())
 		out, err := cmd.CombinedOutput()
 		if fails != (err != nil) {
 			t.Errorf("baton %v: %v\n%s", args, err, out)
@@ -215,16 +211,7 @@ func TestServe_EndsWhenDatabaseIsRewound(t *testing.T) {
 // execute runs a statement on the database.
 func execute(t *testing.T, db database, statement string) {
 	t.Helper()
-	driver, url := "postgres", db.url
-	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		driver, url = "sqlite", "file:"+file+"?_pragma=busy_timeout(10000)"
-	}
-	conn, err := sql.Open(driver, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(t.Context(), statement); err != nil {
+	if _, err := sqlOf(t, db).ExecContext(t.Context(), statement); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -59,7 +59,7 @@ timeouts: {lease: %v, drain: 100ms}
 agents:
   worker: {provider: openai, base_url: %s/v1, api_key: key, model: m, tools: [tools.*]}
 mcp:
-  tools: {command: [%s], env: {%s: %s}}
+  tools: {command: [%s], env: {%s: %s}, required: true}
 `, lease, provider.URL, self, notes, c.notes)
 	path := filepath.Join(dir, "baton.yaml")
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {

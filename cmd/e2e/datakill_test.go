@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,8 +14,8 @@ import (
 func TestKill_DuringDeletionOfUser(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
-		root := newKey(t, db, "root", "admin")
 		s := start(t, db, "BATON_AUTH=api-key", "BATON_AUTH_TEST_PLUGINS=true")
+		root := s.keys("create", "--user", "root", "--project", "p1", "--role", "admin")
 		k := &keyring{server: s, root: root, good: map[string]bool{root: true}}
 		alice, bob := k.make("alice"), k.make("bob")
 		kept := k.runs(bob, 1, 1)
@@ -79,18 +76,6 @@ type keyring struct {
 }
 
 func bearer(key string) []string { return []string{"Authorization", "Bearer " + key} }
-
-// newKey creates a key with the command line, beside the server.
-func newKey(t *testing.T, db database, user, role string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary, "keys", "create", "--database", db.url, "--user", user, "--project", "p1", "--role", role)
-	cmd.Env = os.Environ()
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
-}
 
 // make creates a key over the API.
 func (k *keyring) make(user string) string {

@@ -96,7 +96,7 @@ func start(t *testing.T, db database, env ...string) *server {
 // launch is start without waiting.
 func launch(t *testing.T, db database, env ...string) *server {
 	t.Helper()
-	s := &server{t: t, db: db, addr: cmdtest.Address(t), env: env}
+	s := &server{t: t, db: db, addr: cmdtest.Address(), env: env}
 	s.launch()
 	t.Cleanup(func() {
 		s.kill()

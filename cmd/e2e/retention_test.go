@@ -110,7 +110,7 @@ func countOf(t *testing.T, q *sqlx.DB, query string) (n int) {
 }
 
 // closedNow reports whether a channel is closed.
-func closedNow(c chan struct{}) bool {
+func closedNow(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +18,7 @@ import (
 // A run that ends its process each time ends in crash_loop. The runs beside it go on before it does, and complete.
 func TestSuspects_ComeLast(t *testing.T) {
 	t.Parallel()
-	exe := build(t, "-X github.com/batonrun/baton.calmFor=2s")
+	exe := build(t, "-X github.com/batonrun/baton.calmFor=8s")
 	onBoth(t, func(t *testing.T, db database) {
 		n := 1
 		if strings.HasPrefix(db.url, "postgres:") {
@@ -58,7 +57,7 @@ func playSuspects(t *testing.T, exe string, db database, n int) {
 	}
 	servers := make([]*server, n)
 	for i := range servers {
-		s := &server{t: t, db: db, addr: cmdtest.Address(t), env: []string{"BATON_CONFIG=" + file}, exe: exe}
+		s := &server{t: t, db: db, addr: cmdtest.Address(), env: []string{"BATON_CONFIG=" + file}, exe: exe}
 		s.up()
 		servers[i] = s
 	}
@@ -94,9 +93,9 @@ func playSuspects(t *testing.T, exe string, db database, n int) {
 		}
 	}
 	for _, run := range healthy {
-		servers[0].until("a second old: run "+run, func() bool {
+		servers[0].until("eight seconds old: run "+run, func() bool {
 			at, err := time.Parse(time.RFC3339, fmt.Sprint(servers[0].get(run)["startedAt"]))
-			return err == nil && time.Since(at) > 2*time.Second
+			return err == nil && time.Since(at) > 8*time.Second
 		})
 	}
 	close(later)
@@ -148,7 +147,10 @@ func playSuspects(t *testing.T, exe string, db database, n int) {
 		}
 		return first
 	}
-	last := slices.Max(mapped(healthy, taken))
+	last := ""
+	for _, run := range healthy {
+		last = max(last, taken(run))
+	}
 	if again := taken("killer"); again == "" || last == "" || again < last {
 		t.Errorf("the killer is taken over at %q, the last run beside it at %q", again, last)
 	}
@@ -156,10 +158,3 @@ func playSuspects(t *testing.T, exe string, db database, n int) {
 
 // stamp is the time of a line of the log.
 var stamp = regexp.MustCompile(`"time":"([^"]+)"`)
-
-func mapped(list []string, f func(string) string) (all []string) {
-	for _, s := range list {
-		all = append(all, f(s))
-	}
-	return all
-}

@@ -58,7 +58,7 @@ func TestServe_DoesNotDependOnOutput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out := open(t)
-			s := &server{t: t, db: database{url: "sqlite:" + sqlitetest.New(t)}, addr: cmdtest.Address(t)}
+			s := &server{t: t, db: database{url: "sqlite:" + sqlitetest.New(t)}, addr: cmdtest.Address()}
 			s.cmd = exec.Command(binary, "serve", "--listen", s.addr, "--database", s.db.url, "--log-level", "debug")
 			s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = t.TempDir(), out, out
 			if err := s.cmd.Start(); err != nil {

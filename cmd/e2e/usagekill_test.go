@@ -35,7 +35,7 @@ prices: {currency: EUR, models: {m: {input: 2, output: 3}}}
 `, provider.URL+"/v1"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := &server{t: t, db: db, addr: cmdtest.Address(t), args: []string{"--config", file}}
+		s := &server{t: t, db: db, addr: cmdtest.Address(), args: []string{"--config", file}}
 		s.up()
 		t.Cleanup(s.kill)
 		last := s.used()

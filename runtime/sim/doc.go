@@ -30,7 +30,7 @@
 //
 // # Running it
 //
-//	go test ./runtime/sim                              five hundred histories of each kind (with -race fifty), and those in testdata
+//	go test ./runtime/sim                              five hundred histories of each kind (with -short fifty), and those in testdata
 //	go test ./runtime/sim -histories 20000 -seed 7000  others
 //	go test ./runtime/sim -histories 20000 -servers 3  with three processes at the same time, except files and deletions in parts
 //	go test ./runtime/sim -run Postgres -postgres 1000 on PostgreSQL, in real time

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 500, "how many histories of a kind to play; unless it is given a million with BATON_SOAK=1, and 50 with -race or -short")
+	histories = flag.Int("histories", 500, "how many histories of a kind to play; unless it is given a million with BATON_SOAK=1, and 50 with -short")
 	seed      = flag.Uint64("seed", 1, "the first history's seed")
 	servers   = flag.Int("servers", 0, "how many processes serve each history at the same time; 0 means that the seed decides")
 	sqlite    = flag.Bool("sqlite", false, "play all of them on SQLite files, not one in twenty")
@@ -60,7 +60,7 @@ func count() int {
 	if os.Getenv("BATON_SOAK") != "" && !given("histories") {
 		n = 1_000_000
 	}
-	if !given("histories") && (testing.Short() || raced) {
+	if !given("histories") && testing.Short() {
 		n = min(n, 50)
 	}
 	return n

@@ -31,14 +31,13 @@ import (
 // Cluster is a throw-away PostgreSQL cluster of the machine's own PostgreSQL: on a free port of the loopback
 // interface, without a password.
 type Cluster struct {
-	dir     string // holds data, the socket and the log
-	port    int
-	release func() // the port
-	bin     string
-	as      *syscall.Credential // the user that runs it; nil for our own
-	keep    io.WriteCloser      // the stdin of the shell that watches the server; nil when it is stopped
-	shell   *exec.Cmd
-	shared  bool // by many tests: it is quicker, and its databases go with their tests
+	dir    string // holds data, the socket and the log
+	port   int
+	bin    string
+	as     *syscall.Credential // the user that runs it; nil for our own
+	keep   io.WriteCloser      // the stdin of the shell that watches the server; nil when it is stopped
+	shell  *exec.Cmd
+	shared bool // by many tests: it is quicker, and its databases go with their tests
 
 	mu   sync.Mutex    // guards idle
 	idle []driver.Conn // sessions of a shared cluster for exec
@@ -293,19 +292,15 @@ func (c *Cluster) remove() {
 		_ = c.keep.Close()
 		_ = c.shell.Wait()
 	}
-	c.release()
 	_ = os.RemoveAll(c.dir)
 }
 
 func startCluster(shared bool) (_ *Cluster, err error) {
-	c := &Cluster{shared: shared}
+	c := &Cluster{shared: shared, port: cmdtest.Port()}
 	if c.bin, err = postgresBin(); err != nil {
 		return nil, err
 	}
 	if c.as, err = postgresUser(); err != nil {
-		return nil, err
-	}
-	if c.port, c.release, err = cmdtest.Port(); err != nil {
 		return nil, err
 	}
 	if c.dir, err = os.MkdirTemp("", "baton-postgres-"); err != nil {

@@ -39,7 +39,7 @@ func Start(tb testing.TB, settings string) *Server {
 	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	addr := cmdtest.Address(tb)
+	addr := cmdtest.Address()
 	host, port, _ := strings.Cut(addr, ":")
 	s := &Server{URL: "nats://" + addr, tb: tb, args: []string{strings.TrimSpace(string(exe)), "-c", file, "-a", host, "-p", port}}
 	s.Launch()
