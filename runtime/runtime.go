@@ -196,9 +196,8 @@ func New(cfg Config) (*Runtime, error) {
 	rt.catalog = &catalog{store: cfg.Store, keyed: rt.keyed, accounts: cfg.Accounts, searches: newSearches(cfg.Accounts)}
 	rt.secrets = &secrets{store: cfg.Store}
 	rt.uploads = &uploads{files: cfg.Attachments, secrets: rt.secrets, member: rt.membership, log: cfg.Log}
-	rt.feeds = monitor.New(agentNames(cfg.Registry))
+	rt.feeds = monitor.New(cfg.Store, logs, agentNames(cfg.Registry))
 	if cfg.Store.Shared() {
-		rt.feeds.Share(cfg.Store, logs)
 		rt.feeds.Changes.Wants = func(list int64) { link.Hint(bus.Watch, list) }
 	}
 	rt.stopped, rt.stop = context.WithCancel(context.Background())

@@ -268,7 +268,7 @@ func (q *Queue) show(batch []*Item) {
 			it.Then(it.Out)
 		}
 		if _, ok := it.Command.(*decide.Start); ok && (it.Out == nil || !it.Out.Claimed) {
-			it.Records, it.Ticks, it.Takes = nil, nil, false // the run has not begun
+			it.Records = nil // the run has not begun
 		}
 	}
 	q.cfg.Show(batch)

@@ -6,28 +6,23 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/monitor"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
 // Item is one entry of the queue: events of a run, or a command to decide.
 type Item struct {
-	Source *Source      // the run that a data error breaks; nil for requests about runs that are not executed here
-	Thread int64        // the log of a Source's item
-	Run    *monitor.Run // the run of the records and ticks
-	Owner  quota.Owner  // takes turns with other owners; zero for the server itself; set by Add if there is a Source
-	Bytes  int          // about how many the command or the rows write
+	Source *Source     // the run that a data error breaks; nil for requests about runs that are not executed here
+	Thread int64       // the log of a Source's item
+	Owner  quota.Owner // takes turns with other owners; zero for the server itself; set by Add if there is a Source
+	Bytes  int         // about how many the command or the rows write
 
 	Records []*tail.Record
 	Events  []data.StoredEvent // of the records; a command has its own
-	Ticks   []monitor.Tick
 	Rows    []data.Row
 
 	Command decide.Command            // nil for events of a run
 	Then    func(out *decide.Decided) // called once the command's changes are stored, and before readers see them
-	Takes   bool                      // this instance executes the run once the command is decided
-	Began   []monitor.Execution       // the executions that continue then
 	Done    []func(err error)         // called once, after the records were shown
 
 	Out *decide.Decided // the outcome of the command; nil before, and without one
@@ -54,17 +49,13 @@ func (it *Item) Empty() {
 	clear(it.Rows)
 	clear(it.Done)
 	*it = Item{
-		Source: it.Source, Thread: it.Thread, Run: it.Run,
-		Records: it.Records[:0], Events: it.Events[:0], Ticks: it.Ticks[:0], Rows: it.Rows[:0], Done: it.Done[:0],
+		Source: it.Source, Thread: it.Thread,
+		Records: it.Records[:0], Events: it.Events[:0], Rows: it.Rows[:0], Done: it.Done[:0],
 	}
 }
 
 // append adds later events of its run.
 func (it *Item) append(next *Item) {
-	for _, t := range next.Ticks {
-		t.At += len(it.Records)
-		it.Ticks = append(it.Ticks, t)
-	}
 	it.Records = append(it.Records, next.Records...)
 	it.Events = append(it.Events, next.Events...)
 	it.Rows = append(it.Rows, next.Rows...)
@@ -74,15 +65,12 @@ func (it *Item) append(next *Item) {
 
 // stay keeps the item from beginning a run here, because the runtime stops: the run stays as it is.
 func (it *Item) stay() {
-	if !it.Takes {
-		return
+	switch c := it.Command.(type) {
+	case *decide.Start:
+		c.Claim, it.Records = nil, nil
+	case *decide.Claim, *decide.TakeOver:
+		it.Command, it.Then, it.Records, it.Err = nil, nil, nil, ErrStopping
 	}
-	it.Takes, it.Records, it.Ticks = false, nil, nil
-	if start, ok := it.Command.(*decide.Start); ok {
-		start.Claim = nil
-		return
-	}
-	it.Command, it.Then, it.Err = nil, nil, ErrStopping
 }
 
 // refused records that the database refuses the item. The run's later items are lost too: ids have no gaps.

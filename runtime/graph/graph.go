@@ -103,16 +103,6 @@ func Definition(run *data.Run) (w plugins.Workflow, err error) {
 // ofAgent returns the node of a single agent's run.
 func ofAgent(name string) plugins.Node { return plugins.Node{ID: name, Agent: name} }
 
-// Agent returns a node's agent, "" if the node is a tool.
-func (g *Graph) Agent(node string) string {
-	for _, n := range g.Nodes {
-		if n.ID == node {
-			return n.Agent
-		}
-	}
-	return ""
-}
-
 // Worker returns the name that a node's events carry as their agent.
 func (g *Graph) Worker(node string) string {
 	for _, n := range g.Nodes {

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -9,36 +10,60 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
+// idle is a database without runs.
+type idle struct{ data.Reader }
+
+func (idle) Runs(context.Context, data.RunFilter) (p data.Page[data.Run], err error) { return p, nil }
+
+func (idle) Threads(context.Context, data.ThreadFilter) (p data.Page[data.ListedThread], err error) {
+	return p, nil
+}
+
+func (idle) Heads(_ context.Context, keys []int64) (heads []data.RunHead, err error) {
+	for _, key := range keys {
+		heads = append(heads, data.RunHead{Key: key})
+	}
+	return heads, nil
+}
+
 // stage is a project with a feed that the test writes.
 type stage struct {
-	feeds *Feeds
-	run   *Run
-	last  int64
+	feeds   *Feeds
+	project string
+	run     *watched
+	last    int64
 }
 
-func newStage(project string, feeds *Feeds) *stage {
+func newStage(t testing.TB, project string, feeds *Feeds) *stage {
+	t.Helper()
 	if feeds == nil {
-		feeds = New(func(string) []string { return []string{"echo"} })
+		feeds = New(idle{}, nil, func(string) []string { return []string{"echo"} })
+		t.Cleanup(feeds.Close)
 	}
-	return &stage{feeds: feeds, run: &Run{Key: 1, Project: project, User: "u"}}
+	return &stage{feeds: feeds, project: project, run: &watched{key: 1, user: "u"}}
 }
 
-// item returns a commit of events of the one run.
-func (s *stage) item(evs ...agui.Event) *Item {
-	it := &Item{Run: s.run}
+// records returns the records of events of the one run.
+func (s *stage) records(evs ...agui.Event) (recs []*tail.Record) {
 	for _, ev := range evs {
 		s.last++
-		it.Records = append(it.Records, tail.NewRecord(s.last, 1, ev, len(ev.AppendJSON(nil, agui.Stored))))
+		recs = append(recs, tail.NewRecord(s.last, 1, ev, len(ev.AppendJSON(nil, agui.Stored))))
 	}
-	return it
+	return recs
 }
 
-func (s *stage) write(evs ...agui.Event) { s.feeds.Observe(s.item(evs...)) }
+func (s *stage) write(evs ...agui.Event) { s.show(s.records(evs...)) }
 
-func (s *stage) watch() *Monitor { return s.feeds.Open(s.run.Project, "u", false, Query{}) }
+func (s *stage) show(recs []*tail.Record) {
+	f := s.feeds.feeds[s.project]
+	f.update(func() { f.show(s.run, recs, ends{closers: len(recs)}) })
+}
+
+func (s *stage) watch() *Monitor { return s.feeds.Open(s.project, "u", false, Query{}) }
 
 func delta(text string) agui.Event {
 	return agui.TextMessageContent{Base: agui.Base{ThreadID: "t", RunID: "r", Agent: "echo"}, MessageID: "m", Delta: text}
@@ -46,15 +71,9 @@ func delta(text string) agui.Event {
 
 func TestFeeds_AreBoundedAndDropped(t *testing.T) {
 	t.Parallel()
-	s := newStage("p", nil)
+	s := newStage(t, "p", nil)
 	m := s.feeds
 	big := strings.Repeat("x", 1<<17)
-	for range 100 {
-		s.write(agui.RunStarted{}, delta(big))
-	}
-	if f := m.feeds["p"]; f == nil || f.ring != nil || f.bytes != 0 {
-		t.Fatal("an unwatched feed has notices")
-	}
 	w := s.watch()
 	epoch := w.ID()
 	for range 100 {
@@ -71,7 +90,7 @@ func TestFeeds_AreBoundedAndDropped(t *testing.T) {
 
 	var all []*Monitor
 	for i := range 100 {
-		other := newStage(fmt.Sprint("p", i), s.feeds)
+		other := newStage(t, fmt.Sprint("p", i), s.feeds)
 		all = append(all, other.watch())
 		for range 20 {
 			other.write(delta(big))
@@ -88,22 +107,15 @@ func TestFeeds_AreBoundedAndDropped(t *testing.T) {
 	for _, w := range all {
 		w.Close()
 	}
-	m.Sweep(time.Now().Add(unwatched - time.Minute))
-	if len(m.feeds) != 101 || m.rings != 101 {
-		t.Errorf("too early, %d feeds and %d rings are left", len(m.feeds), m.rings)
+	m.Sweep(time.Now())
+	if len(m.feeds) != 101 {
+		t.Errorf("too early, %d feeds are left", len(m.feeds))
 	}
 	m.Sweep(time.Now().Add(unwatched + time.Minute))
-	if m.rings != 1 {
-		t.Errorf("%d rings are left", m.rings)
-	}
-	for i := range 100 {
-		newStage(fmt.Sprint("p", i), s.feeds).write(agui.RunFinished{})
-	}
-	if len(m.feeds) != 1 || m.feeds["p"].ring == nil {
+	if len(m.feeds) != 1 || m.feeds["p"] == nil {
 		t.Errorf("%d feeds are left", len(m.feeds))
 	}
 	w.Close()
-	s.write(agui.RunFinished{})
 	m.Sweep(time.Now().Add(2*unwatched + 2*time.Minute))
 	if len(m.feeds) != 0 {
 		t.Errorf("%d feeds are left", len(m.feeds))
@@ -118,7 +130,7 @@ func TestFeeds_AreBoundedAndDropped(t *testing.T) {
 // A notice of a result must not keep the call's arguments in memory.
 func TestNotice_ResultDropsArguments(t *testing.T) {
 	t.Parallel()
-	s := newStage("p", nil)
+	s := newStage(t, "p", nil)
 	w := s.watch()
 	defer w.Close()
 	const calls, args = 50, 1 << 20
@@ -146,20 +158,20 @@ func TestNotice_ResultDropsArguments(t *testing.T) {
 	}
 }
 
-func TestFeeds_BoundUnwatchedRings(t *testing.T) {
+func TestFeeds_BoundUnwatched(t *testing.T) {
 	t.Parallel()
-	s := newStage("watched", nil)
+	s := newStage(t, "watched", nil)
 	w := s.watch()
 	defer w.Close()
-	for i := range 2 * maxRings {
-		newStage(fmt.Sprint("p", i), s.feeds).watch().Close()
+	for i := range 2 * maxFeeds {
+		newStage(t, fmt.Sprint("p", i), s.feeds).watch().Close()
 	}
 	m := s.feeds
-	if m.rings > maxRings || len(m.feeds) > maxRings || m.feeds["watched"] == nil {
-		t.Errorf("there are %d rings and %d feeds", m.rings, len(m.feeds))
+	if len(m.feeds) > maxFeeds || m.feeds["watched"] == nil {
+		t.Errorf("there are %d feeds", len(m.feeds))
 	}
-	first, last := newStage("p0", s.feeds), newStage(fmt.Sprint("p", 2*maxRings-1), s.feeds)
-	if m.feeds[first.run.Project] != nil || m.feeds[last.run.Project] == nil {
+	first, last := newStage(t, "p0", s.feeds), newStage(t, fmt.Sprint("p", 2*maxFeeds-1), s.feeds)
+	if m.feeds[first.project] != nil || m.feeds[last.project] == nil {
 		t.Error("the one that was left last is gone first")
 	}
 }
@@ -187,7 +199,7 @@ func TestNotice_ArgumentsAreAnObject(t *testing.T) {
 
 func TestNotice_IsOneLine(t *testing.T) {
 	t.Parallel()
-	s := newStage("p", nil)
+	s := newStage(t, "p", nil)
 	w := s.watch()
 	defer w.Close()
 	s.write(agui.ToolCallStart{ToolCallID: "c", ToolCallName: "t"}, agui.ToolCallArgs{ToolCallID: "c", Delta: "{\"a\":\r\n1}"},
@@ -211,7 +223,7 @@ func TestNotice_IsOneLine(t *testing.T) {
 
 func TestNotice_UserTextIsNoToken(t *testing.T) {
 	t.Parallel()
-	s := newStage("p", nil)
+	s := newStage(t, "p", nil)
 	w := s.watch()
 	defer w.Close()
 	s.write(agui.TextMessageContent{MessageID: "m", Delta: "appended"}, delta("answer"))
@@ -221,41 +233,27 @@ func TestNotice_UserTextIsNoToken(t *testing.T) {
 	}
 }
 
-// BenchmarkObserve measures the cost of monitors for each committed event.
-func BenchmarkObserve(b *testing.B) {
-	for _, batch := range []int{1, 100} {
-		for name, look := range map[string]func(*stage) func(){
-			"never watched": func(*stage) func() { return func() {} },
-			"watched before": func(s *stage) func() {
-				s.watch().Close()
-				return func() {}
-			},
-		} {
-			b.Run(fmt.Sprintf("%s/%d", name, batch), func(b *testing.B) {
-				s := newStage("p", nil)
-				defer look(s)()
-				evs := make([]agui.Event, batch)
-				for i := range evs {
-					evs[i] = delta("abcd")
-				}
-				s.write(agui.RunStarted{})
-				it := s.item(evs...)
-				s.run.feed = s.feeds.feeds["p"]
-				b.ReportAllocs()
-				for b.Loop() {
-					s.feeds.Observe(it)
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/event")
-			})
-		}
+// BenchmarkShow measures the cost of a feed for each event that it reads.
+func BenchmarkShow(b *testing.B) {
+	s := newStage(b, "p", nil)
+	s.watch().Close()
+	evs := make([]agui.Event, 100)
+	for i := range evs {
+		evs[i] = delta("abcd")
 	}
+	recs := s.records(evs...)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.show(recs)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(recs)), "ns/event")
 }
 
 // BenchmarkNotice measures the encoding of a token, which all its readers share.
 func BenchmarkNotice(b *testing.B) {
 	for v, name := range map[View]string{EventsView: "events", AGUIView: "agui"} {
 		b.Run(name, func(b *testing.B) {
-			s := newStage("p", nil)
+			s := newStage(b, "p", nil)
 			w := s.watch()
 			defer w.Close()
 			s.write(delta("abcd"))

@@ -1,14 +1,13 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"maps"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -17,9 +16,8 @@ import (
 	"github.com/batonrun/baton/runtime/tail"
 )
 
-// Beside other instances, a feed is not what this one commits: it is read from the logs of all runs, wherever they execute, while the feed
-// has a ring. A follower finds the runs of its project in the database, each second and earlier after a change of the project's lists,
-// and reads the logs of their threads. A server that has no viewers reads nothing.
+// A follower finds the runs of its project in the database, each second and earlier after a change of the project's lists, and reads the
+// logs of their threads, wherever they execute. A server that has no viewers reads nothing.
 
 const (
 	followEach   = 50 * time.Millisecond // between two readings of logs, and two searches for runs
@@ -31,50 +29,11 @@ const (
 	scanPages    = 10                    // of each list
 )
 
-// source is what followers read.
-type source struct {
-	store data.Reader
-	logs  *tail.Logs
-
-	ended     context.Context // done with Close
-	end       context.CancelFunc
-	following sync.WaitGroup
-}
-
-// Share makes the feeds show also the runs of other instances, as they are in the database. Call it before Open, and Close at the end.
-// Observe must not be called then.
-func (m *Feeds) Share(store data.Reader, logs *tail.Logs) {
-	m.source = &source{store: store, logs: logs}
-	m.source.ended, m.source.end = context.WithCancel(context.Background())
-}
-
-// Close ends the reading of logs. Feeds that are opened later show nothing.
-func (m *Feeds) Close() {
-	if m.source == nil {
-		return
-	}
-	m.mu.Lock()
-	m.source.end()
-	m.mu.Unlock()
-	m.source.following.Wait()
-}
-
-// begin starts to read the logs of a feed, and sets ready, which is closed once the states of agents are known. The caller holds m.mu
-// and f.mu.
-func (m *Feeds) begin(f *feed) {
-	if m.source == nil || m.source.ended.Err() != nil {
-		return
-	}
-	f.ready = make(chan struct{})
-	fo := &follower{m: m, source: m.source, f: f, threads: make(map[int64]*followed), known: make(map[int64]known)}
-	m.source.following.Go(func() { fo.run(m.source.ended) }) // ends when the ring is closed, or with Close
-}
-
 // follower reads the logs of one feed.
 type follower struct {
-	m *Feeds
-	*source
-	f *feed
+	f     *feed
+	store data.Reader
+	logs  *tail.Logs
 
 	threads map[int64]*followed // of which a run executes, by key
 	known   map[int64]known     // where the reading of others has ended
@@ -95,33 +54,31 @@ type followed struct {
 	user, id string
 	number   int // of the logs that were opened, in their order
 	cursor   *tail.Cursor
-	run      *Run              // of the latest record
-	workers  map[string]string // the agents of its nodes; nil for a run of a single agent
-	steps    map[int]bool      // numbers of its steps whose ends were shown
-	open     bool              // the run's span has not ended
+	run      *watched // of the latest record
+	open     bool     // the run's span has not ended
 }
 
 func (fo *follower) run(ctx context.Context) {
 	defer fo.close()
-	watch := fo.m.Changes.Watch(fo.f.project, "", true)
+	watch := fo.f.m.Changes.Watch(fo.f.project, "", true)
 	defer watch.Close()
+	scanned := time.Now()
 	err := fo.scan(ctx)
 	close(fo.f.ready)
-	for scanned := time.Now(); ctx.Err() == nil && fo.isShown(); {
+	for last := scanned; ctx.Err() == nil; last = time.Now() {
 		pause := scanEach
 		if len(fo.threads) > 0 {
 			pause = followEach
 		}
-		changed := err == nil && fo.await(ctx, watch, pause)
-		if changed || time.Since(scanned) >= scanEach {
-			pauseFor(ctx, followEach) // changes come together
+		if err != nil {
+			pauseFor(ctx, scanEach) // readiness reports a database that is away
+		}
+		changed := fo.await(ctx, watch, pause)
+		pauseFor(ctx, followEach-time.Since(last))
+		if err = nil; changed || time.Since(scanned) >= scanEach {
 			scanned, err = time.Now(), fo.scan(ctx)
 		}
 		err = errors.Join(err, fo.read(ctx))
-		if err != nil {
-			pauseFor(ctx, scanEach) // readiness reports a database that is away
-			err = nil
-		}
 	}
 }
 
@@ -139,12 +96,6 @@ func pauseFor(ctx context.Context, d time.Duration) {
 	case <-t.C:
 	case <-ctx.Done():
 	}
-}
-
-func (fo *follower) isShown() bool {
-	fo.f.mu.RLock()
-	defer fo.f.mu.RUnlock()
-	return fo.f.ring != nil
 }
 
 func (fo *follower) close() {
@@ -262,7 +213,7 @@ func (fo *follower) join(ctx context.Context, th *data.ThreadHead, key int64) er
 	if err != nil || run.Status != data.Running {
 		return err
 	}
-	fd.begins(&run)
+	fd.run, fd.open = watch(&run, cmp.Or(run.SpanName, run.ID), fd.id), true
 	steps, err := fo.store.Steps(ctx, run.Project, key, 0, scanPage*scanPages)
 	if err != nil {
 		return err
@@ -271,20 +222,24 @@ func (fo *follower) join(ctx context.Context, th *data.ThreadHead, key int64) er
 	if err != nil {
 		return err
 	}
-	var began []Execution
+	var began []execution
 	for i := range steps.Rows {
 		st := &steps.Rows[i]
-		fd.steps[st.Number] = st.Status.Final()
-		if agent := fd.agentOf(st.Name); agent != "" && st.Status == data.Running {
-			began = append(began, Execution{ID: st.Name, Agent: agent, began: st.StartedAt})
+		fd.run.ended[st.Number] = st.Status.Final()
+		if agent := fd.run.workers[st.Name]; agent != "" && st.Status == data.Running {
+			began = append(began, execution{st.Name, agent, st.StartedAt})
 		}
 	}
 	for i := range memos {
 		if c := &memos[i]; c.Agent != "" && c.CallID != "" && !c.Done {
-			began = append(began, Execution{ID: c.CallID, Agent: c.Agent})
+			began = append(began, execution{c.CallID, c.Agent, fd.run.began})
 		}
 	}
-	fo.show(&Item{Run: fd.run, Takes: true, Began: began})
+	fo.f.update(func() {
+		for _, x := range began {
+			fo.f.begin(fd.run, x.id, x.agent, x.began)
+		}
+	})
 	return nil
 }
 
@@ -355,9 +310,9 @@ func (fo *follower) read(ctx context.Context) error {
 		err := fo.readLog(ctx, fd)
 		switch {
 		case errors.Is(err, io.EOF): // the thread was deleted
-			fo.m.Forget(fo.f.project, fd.user, fd.id, 0)
+			fo.f.m.Forget(fo.f.project, fd.user, fd.id, 0)
 			if fd.run != nil {
-				fo.show(&Item{Run: fd.run, Leaves: true})
+				fo.f.update(func() { fo.f.leave(fd.run) })
 			}
 			fd.open = false
 		case err != nil:
@@ -405,127 +360,73 @@ func (fo *follower) showRun(ctx context.Context, fd *followed, recs []*tail.Reco
 	if key == 0 {
 		return nil // in place of events that were removed
 	}
-	if fd.run == nil || fd.run.Key != key {
-		run, err := fo.store.Run(ctx, key)
+	if fd.run == nil || fd.run.key != key || !fd.open {
+		row, err := fo.store.Run(ctx, key)
 		if err != nil {
 			return unlessGone(err)
 		}
-		fd.begins(&run)
+		run := watch(&row, recs[0].Event.Common().RunID, fd.id)
+		if fd.run != nil && fd.run.key == key {
+			run.ended = fd.run.ended
+		}
+		fd.run = run
 	}
-	ticks, err := fo.ticks(ctx, fd, recs)
+	if start, begins := recs[0].Event.(agui.RunStarted); begins {
+		fd.run.began = timeOf(start)
+	}
+	ends, err := fo.endsIn(ctx, fd.run, recs)
 	if err != nil {
 		return err
 	}
 	fd.open = !recs[len(recs)-1].Terminal()
-	end := len(recs)
-	if !fd.open {
-		for end--; end > 0 && closes(recs[end-1].Event); end-- { // the run's end closes what is open
-		}
-	}
-	at := slices.IndexFunc(ticks, func(t Tick) bool { return t.At > end })
-	if at < 0 {
-		at = len(ticks)
-	}
-	fo.show(&Item{Run: fd.run, Records: recs[:end], Ticks: ticks[:at]})
-	for i := range ticks[at:] {
-		ticks[at+i].At -= end
-	}
-	if !fd.open {
-		fo.show(&Item{Run: fd.run, Records: recs[end:], Ticks: ticks[at:], Leaves: true})
-	}
+	fo.f.update(func() { fo.f.show(fd.run, recs, ends) })
 	return nil
 }
 
-// closes reports whether an event closes something, as those do that precede the end of a run.
-func closes(ev agui.Event) bool {
-	switch ev.(type) {
-	case agui.TextMessageEnd, agui.ToolCallEnd, agui.ToolCallResult, agui.StepFinished, agui.SubagentFinished, agui.SubagentError,
-		agui.ReasoningMessageEnd, agui.ReasoningEnd:
-		return true
+// endsIn reads how executions have ended, as far as records of their ends do not say it.
+func (fo *follower) endsIn(ctx context.Context, run *watched, recs []*tail.Record) (ends, error) {
+	e := ends{closers: len(recs)}
+	if slices.ContainsFunc(recs, func(rec *tail.Record) bool { return rec.Event.Type() == agui.TypeStepFinished }) {
+		p, err := fo.store.Steps(ctx, fo.f.project, run.key, 0, scanPage*scanPages)
+		if err != nil {
+			return e, err
+		}
+		e.steps = p.Rows
 	}
-	return false
+	if last := recs[len(recs)-1]; last.Terminal() {
+		e.failure = failureOf(last.Event)
+	}
+	if e.failure == "" {
+		return e, nil
+	}
+	for e.closers--; e.closers > 0 && closes(recs[e.closers-1].Event); {
+		e.closers--
+	}
+	memos, err := fo.store.Memos(ctx, run.key, run.generation)
+	if err != nil {
+		return e, err
+	}
+	e.returned = make(map[string]bool)
+	for i := range memos {
+		e.returned[memos[i].CallID] = memos[i].Done
+	}
+	return e, nil
 }
 
-// begins makes run the one whose records follow.
-func (fd *followed) begins(run *data.Run) {
-	fd.run = &Run{Key: run.Key, Project: run.Project, User: run.User, ID: run.ID, ThreadID: fd.id, Agent: run.WorkflowID}
-	fd.workers, fd.steps, fd.open = nil, make(map[int]bool), true
-	if run.Agent != "" {
-		return
+// watch returns a run whose events name it so.
+func watch(run *data.Run, runID, threadID string) *watched {
+	w := &watched{
+		key: run.Key, generation: run.Generation, user: run.User, agent: run.WorkflowID, workers: make(map[string]string), ended: make(map[int]bool),
+		runID: runID, threadID: threadID, began: time.Now(),
 	}
 	var workflow struct{ Nodes []struct{ ID, Agent string } }
-	_ = json.Unmarshal(run.Definition, &workflow) // a run of which it cannot be read has failed
-	fd.workers = make(map[string]string)
+	if run.Agent != "" {
+		w.workers[run.Agent] = run.Agent
+	} else {
+		_ = json.Unmarshal(run.Definition, &workflow) // a run of which it cannot be read has failed
+	}
 	for _, n := range workflow.Nodes {
-		fd.workers[n.ID] = n.Agent
+		w.workers[n.ID] = n.Agent
 	}
-}
-
-// agentOf returns the agent that executes a step, "" for a tool.
-func (fd *followed) agentOf(step string) string {
-	if fd.workers == nil {
-		return fd.run.Agent
-	}
-	node, _, _ := strings.Cut(step, "#") // the number of a second execution at the same time
-	return fd.workers[node]
-}
-
-// ticks returns the changes of executions between the records. The log has their times; why a step has ended is in its row.
-func (fo *follower) ticks(ctx context.Context, fd *followed, recs []*tail.Record) ([]Tick, error) {
-	var ticks []Tick
-	var rows []data.Step
-	for i, rec := range recs {
-		switch ev := rec.Event.(type) {
-		case agui.StepStarted:
-			if agent := fd.agentOf(ev.StepName); agent != "" {
-				ticks = append(ticks, Tick{At: i, Step: ev.StepName, Agent: agent, When: timeOf(ev.Base), Status: data.Running})
-			}
-		case agui.StepFinished:
-			if fd.agentOf(ev.StepName) == "" {
-				continue
-			}
-			if rows == nil {
-				p, err := fo.store.Steps(ctx, fd.run.Project, fd.run.Key, 0, scanPage*scanPages)
-				if err != nil {
-					return nil, err
-				}
-				rows = p.Rows
-			}
-			if t := fd.end(rows, &ev); t.Status != data.Cancelled { // the end of the run ends it
-				t.At = i + 1
-				ticks = append(ticks, t)
-			}
-		}
-	}
-	return ticks, nil
-}
-
-// end returns how the step that an event finishes has ended.
-func (fd *followed) end(rows []data.Step, ev *agui.StepFinished) Tick {
-	at := slices.IndexFunc(rows, func(st data.Step) bool { return st.Name == ev.StepName && !fd.steps[st.Number] })
-	t := Tick{Step: ev.StepName, When: timeOf(ev.Base), Status: data.Completed}
-	switch {
-	case at < 0:
-	case rows[at].CompletedAt == nil || rows[at].CompletedAt.After(t.When.Add(time.Millisecond)): // it has gone on since
-		t.Status = data.Waiting
-	default:
-		fd.steps[rows[at].Number] = true
-		t.Status, t.Err = rows[at].Status, rows[at].Error
-	}
-	if t.Status == data.Failed && t.Err == nil {
-		t.Err = &agui.OutputError{}
-	}
-	return t
-}
-
-func timeOf(b agui.Base) time.Time { return time.UnixMilli(b.Timestamp) }
-
-// show adds a part of a log to the ring, unless it was closed.
-func (fo *follower) show(it *Item) {
-	fo.f.mu.Lock()
-	defer fo.f.mu.Unlock()
-	if fo.f.ring != nil {
-		it.Run.feed = nil
-		fo.f.show(it)
-	}
+	return w
 }

@@ -11,7 +11,7 @@ import (
 // FuzzMonitorID checks that a monitor resumes without a loss behind an id in the ring, and starts at the end for any
 // other id.
 func FuzzMonitorID(f *testing.F) {
-	s := newStage("p", nil)
+	s := newStage(f, "p", nil)
 	first := s.watch()
 	f.Cleanup(first.Close)
 	for range 2 * window {

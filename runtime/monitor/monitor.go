@@ -1,6 +1,6 @@
-// Package monitor shows the activity of a project's runs to viewers. Committing a batch notifies it and never waits for
-// a reader. Each project has a feed, a window of notices that begins with its first viewer. A Monitor is a reader's
-// position in a feed. Nothing is stored, and a slow reader gets ErrLagged.
+// Package monitor shows the activity of a project's runs to viewers. Each project with viewers has a feed, a window of notices that a
+// follower reads from the logs of the project's runs, wherever they execute. A Monitor is a reader's position in a feed. Nothing is
+// stored, and a slow reader gets ErrLagged.
 package monitor
 
 import (
@@ -34,8 +34,8 @@ const (
 	window    = 4096     // notices in a feed
 	feedBytes = 8 << 20  // bytes in a feed
 	allBytes  = 64 << 20 // bytes in all feeds
-	maxRings  = 256      // unless more are watched; an empty ring takes 128 KiB
-	unwatched = time.Hour
+	maxFeeds  = 256      // unless more are watched; an empty ring takes 128 KiB
+	unwatched = time.Minute
 	page      = 500 // notices that one Next returns at most
 )
 
@@ -45,7 +45,6 @@ type Monitor struct {
 	q        Query
 	all      bool   // shows all users' runs
 	user     string // shows this user's runs, unless all
-	epoch    string // of the ring at the opening
 	after    int64  // last offset read
 	reported int64  // last offset reported to the reader
 	resumed  bool
@@ -59,20 +58,18 @@ type AgentStatus struct {
 	Status string `json:"status" enum:"idle,running"` // The agent's state.
 }
 
-// Open opens a monitor of a project, for the runs of all users or of one. After Share it waits until the states of agents were read.
+// Open opens a monitor of a project, for the runs of all users or of one. The first one waits until the states of agents were read.
 func (m *Feeds) Open(project, user string, all bool, q Query) *Monitor {
 	f := m.enter(project)
-	if f.ready != nil {
-		<-f.ready
-	}
-	if m.source != nil && !m.forgetRemoved(f, q.After) {
+	<-f.ready
+	if !f.forgetRemoved(q.After) {
 		q.After = "" // it begins anew
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := &Monitor{f: f, q: q, all: all, user: user}
 	w.after, w.resumed = f.position(q.After)
-	w.epoch, w.reported = f.epoch, w.after
+	w.reported = w.after
 	w.agents = f.statuses()
 	return w
 }
@@ -81,15 +78,13 @@ func (m *Feeds) Open(project, user string, all bool, q Query) *Monitor {
 func (m *Feeds) enter(project string) *feed {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f := m.feed(project)
+	f := m.feeds[project]
+	opened := f == nil
+	if opened {
+		f = m.open(project)
+	}
 	f.mu.Lock()
 	f.readers++
-	opened := f.ring == nil
-	if opened {
-		f.renew()
-		m.rings++
-		m.begin(f)
-	}
 	f.mu.Unlock()
 	if opened {
 		m.evict()
@@ -102,7 +97,7 @@ func (m *Feeds) enter(project string) *feed {
 func (w *Monitor) Resumed() bool { return w.resumed }
 
 // ID returns the monitor's position for Query.After.
-func (w *Monitor) ID() string { return noticeID(w.epoch, w.after) }
+func (w *Monitor) ID() string { return noticeID(w.f.epoch, w.after) }
 
 // Agents returns the states of all agents at the monitor's start, sorted by name; nil if it resumed.
 func (w *Monitor) Agents() []AgentStatus { return w.agents }
@@ -141,7 +136,7 @@ func (w *Monitor) read() (<-chan struct{}, error) {
 	f := w.f
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	if w.epoch != f.epoch || w.after+1 < f.first {
+	if f.shut || w.after+1 < f.first {
 		return nil, ErrLagged
 	}
 	w.buf = w.buf[:0]

@@ -7,7 +7,6 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/monitor"
 )
 
 // claiming prepares the claim of a queued run that has a reservation.
@@ -56,12 +55,9 @@ func (l *live) claiming(ctx context.Context, th *data.Thread, run *data.Run, que
 	}
 	c.Basis = decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued), o.answers)
 	c.Shows, c.Rows, c.Events = l.span.began.shows, it.Rows, it.Events
-	claim := &commit.Item{Run: l.span.run, Records: it.Records, Ticks: it.Ticks, Command: c, Takes: true, Then: l.begins}
+	claim := &commit.Item{Owner: ownerOf(&l.run.RunHead), Records: it.Records, Command: c, Then: l.begins}
 	for i := range it.Events {
 		claim.Bytes += len(it.Events[i].Payload)
-	}
-	if run.Answered {
-		claim.Began = l.executions()
 	}
 	return claim, nil
 }
@@ -81,21 +77,4 @@ func (l *live) begins(out *decide.Decided) {
 	en.queue.nudge()
 	en.addRun(l)
 	go l.loop() // Shutdown waits for en.executing
-}
-
-// executions returns the worker executions that continue when the run becomes live: steps that were left running, and open
-// sub-agents.
-func (l *live) executions() []monitor.Execution {
-	var all []monitor.Execution
-	for _, st := range l.nodes.steps {
-		if agent := l.nodes.graph.Agent(st.NodeID); agent != "" && st.Status == data.Running {
-			all = append(all, monitor.Execution{ID: st.ID, Agent: agent})
-		}
-	}
-	for id := range l.journal.open {
-		if m := l.journal.call(id); m.Agent != "" && l.span.ver.SubagentOpen(id) {
-			all = append(all, monitor.Execution{ID: id, Agent: m.Agent})
-		}
-	}
-	return all
 }

@@ -21,9 +21,6 @@ func (en *Engine) Decide(of quota.Owner, cmd decide.Command) (*decide.Decided, e
 
 // decide waits for the decision of a command, then logs and measures its effects on the thread's runs.
 func (en *Engine) decide(it *commit.Item) error {
-	if it.Run != nil {
-		it.Owner = quota.OwnerOf(it.Run.Project, it.Run.User)
-	}
 	err := en.commits.Decide(it)
 	if err == nil && it.Out != nil {
 		en.tell(it)

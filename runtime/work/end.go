@@ -141,7 +141,7 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 	if owner != l.en.cfg.Instance {
 		c.Last = c.Events[0].ID - 1
 	}
-	it := &commit.Item{Run: w.run, Records: slices.Concat(closers.Records, tail.Records), Ticks: closers.Ticks, Command: c}
+	it := &commit.Item{Owner: ownerOf(&l.run.RunHead), Records: slices.Concat(closers.Records, tail.Records), Command: c}
 	for i := range c.Events {
 		it.Bytes += len(c.Events[i].Payload)
 	}
@@ -205,7 +205,7 @@ func (e ending) code() string {
 // after returns a writer that continues behind last with nothing open, for the events of one command. The command's changes
 // stay in the writer, so that the command can be tried again.
 func (sp *span) after(last, seq int64) *span {
-	next := spanOf(sp.thread, sp.run, sp.most, last, seq)
+	next := spanOf(sp.thread, sp.runKey, sp.runID, sp.most, last, seq)
 	_ = next.ver.Add(agui.RunStarted{}) // the span is open
 	next.slab = make([]byte, 0, 1<<10)  // usually for a terminal event
 	return next

@@ -338,9 +338,6 @@ func (en *Engine) show(batch []*commit.Item) {
 				}
 			}
 		}
-		en.cfg.Feeds.Observe(&monitor.Item{
-			Run: it.Run, Records: it.Records, Ticks: it.Ticks, Takes: it.Takes, Began: it.Began, Leaves: it.Command != nil,
-		})
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
-	"github.com/batonrun/baton/runtime/monitor"
 )
 
 // execution executes one node of a run.
@@ -220,9 +219,6 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	if stageErr != nil && x.l.bounds.exceeded == nil { // a run that has exceeded a limit is closed as a whole
 		x.l.log().Error("step could not be closed", "error", stageErr)
 	}
-	if x.n.Agent != "" {
-		it.Ticks = append(it.Ticks, monitor.Tick{At: len(it.Records), Step: x.st.ID, Agent: x.n.Agent, When: now, Status: x.st.Status, Err: r.failed})
-	}
 	stepRow, nodeRow := *x.st, *node
 	it.Rows = append(it.Rows, &stepRow, &nodeRow)
 	if x.l.run.Agent != "" && !r.waiting && !x.again(r) {
@@ -243,9 +239,6 @@ func (l *live) enter(it *commit.Item, n *graph.Node, query string) (*data.Step, 
 	st, node := l.nodes.begin(n, &l.run, query)
 	stepRow, nodeRow := *st, *node
 	it.Rows = append(it.Rows, &stepRow, &nodeRow)
-	if n.Agent != "" {
-		it.Ticks = append(it.Ticks, monitor.Tick{At: len(it.Records), Step: st.ID, Agent: n.Agent, When: st.StartedAt, Status: data.Running})
-	}
 	if err := l.span.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
 		return nil, err
 	}

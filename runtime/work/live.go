@@ -136,7 +136,7 @@ func (en *Engine) newLive(run *data.Run) *live {
 
 // item returns an entry of the commit queue for the run's events.
 func (l *live) item() *commit.Item {
-	return &commit.Item{Source: l.source, Thread: l.t.Key(), Run: l.span.run}
+	return &commit.Item{Source: l.source, Thread: l.t.Key()}
 }
 
 // emit waits for room in the commit queue, then calls queue.

@@ -142,7 +142,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	from, last := run.Owner, l.span.last-int64(len(it.Events))
 	l.spoke = true
 	err = en.decide(&commit.Item{
-		Run: l.span.run, Records: it.Records, Takes: true, Began: l.executions(),
+		Owner: ownerOf(&run.RunHead), Records: it.Records,
 		Command: &decide.TakeOver{
 			Thread: run.ThreadKey, Run: run.Key, From: from, Instance: en.cfg.Instance, Last: last, Attempt: run.Attempt,
 			Rows: it.Rows, Events: it.Events,

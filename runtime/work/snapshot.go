@@ -94,7 +94,7 @@ func (l *live) snapshot(ctx context.Context, limit int) (tail.Snapshot, error) {
 		return tail.Snapshot{}, tail.ErrChanged
 	}
 	run := l.run
-	s := tail.Snapshot{After: l.span.last, Run: &run, RunID: l.span.run.ID, Running: true, State: l.span.state(), Open: l.span.fold.Open()}
+	s := tail.Snapshot{After: l.span.last, Run: &run, RunID: l.span.runID, Running: true, State: l.span.state(), Open: l.span.fold.Open()}
 	folded := l.span.fold.Messages()
 	var partial []data.Message
 	for _, m := range folded {

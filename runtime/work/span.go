@@ -12,7 +12,6 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/fold"
-	"github.com/batonrun/baton/runtime/monitor"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -21,12 +20,13 @@ import (
 type span struct {
 	row      data.Span
 	thread   *data.Thread
-	run      *monitor.Run // with its name in this span
-	most     int          // maximum bytes of an event
-	last     int64        // the id of the last event
-	kind     agui.Type    // of that event, empty before the first
-	at       time.Time    // when it was made
-	seq      int64        // of the thread's last message
+	runKey   int64
+	runID    string    // its name in this span
+	most     int       // maximum bytes of an event
+	last     int64     // the id of the last event
+	kind     agui.Type // of that event, empty before the first
+	at       time.Time // when it was made
+	seq      int64     // of the thread's last message
 	ver      *agui.Verifier
 	fold     *fold.Fold
 	messages map[string]*data.Message // of this run, with a seq or waiting for one
@@ -58,16 +58,14 @@ func nextSpan(most int, th *data.Thread, run *data.Run, last, seq int64) *span {
 
 // openSpan returns a span that goes on behind the event last and the message seq.
 func openSpan(most int, th *data.Thread, run *data.Run, row *data.Span, last, seq int64) *span {
-	sp := spanOf(th, &monitor.Run{
-		Key: run.Key, Project: th.Project, User: th.User, ID: row.RunID, ThreadID: th.ID, Agent: run.WorkflowID,
-	}, most, last, seq)
+	sp := spanOf(th, run.Key, row.RunID, most, last, seq)
 	sp.row = *row
 	return sp
 }
 
-func spanOf(th *data.Thread, run *monitor.Run, most int, last, seq int64) *span {
+func spanOf(th *data.Thread, runKey int64, runID string, most int, last, seq int64) *span {
 	return &span{
-		thread: th, run: run, most: most, last: last, seq: seq,
+		thread: th, runKey: runKey, runID: runID, most: most, last: last, seq: seq,
 		ver: new(agui.Verifier), fold: fold.New(th.State, nil), messages: make(map[string]*data.Message), calls: make(map[string]string),
 		retracted: make(map[string]bool),
 	}
@@ -96,8 +94,8 @@ func (sp *span) stage(it *commit.Item, ev agui.Event) error {
 
 // stored returns ev as an event of the run, and its stored form. It refuses an event of more than most bytes.
 func (sp *span) stored(ev agui.Event, most int) (agui.Event, []byte, error) {
-	if base := ev.Common(); base.ThreadID != sp.thread.ID || base.RunID != sp.run.ID {
-		base.ThreadID, base.RunID = sp.thread.ID, sp.run.ID
+	if base := ev.Common(); base.ThreadID != sp.thread.ID || base.RunID != sp.runID {
+		base.ThreadID, base.RunID = sp.thread.ID, sp.runID
 		ev = ev.WithCommon(base)
 	}
 	ev = agui.At(time.Now(), ev)
@@ -144,11 +142,10 @@ func (sp *span) add(it *commit.Item, ev agui.Event, payload []byte) error {
 	sp.last++
 	sp.kind, sp.at = ev.Type(), time.Now()
 	sp.number(ev, changed)
-	rec := tail.NewRecord(sp.last, sp.run.Key, ev, len(payload))
-	it.Run = sp.run
+	rec := tail.NewRecord(sp.last, sp.runKey, ev, len(payload))
 	it.Records = append(it.Records, rec)
 	it.Events = append(it.Events, data.StoredEvent{
-		ThreadKey: sp.thread.Key, ID: sp.last, RunKey: sp.run.Key, Kind: ev.Type(), Payload: payload,
+		ThreadKey: sp.thread.Key, ID: sp.last, RunKey: sp.runKey, Kind: ev.Type(), Payload: payload,
 	})
 	if ev.Type() == agui.TypeMessagesSnapshot {
 		return nil // it repeats messages that already have rows
@@ -164,7 +161,7 @@ func (sp *span) add(it *commit.Item, ev agui.Event, payload []byte) error {
 	if ev, ok := ev.(agui.Custom); ok {
 		sp.hide(it, agui.RetractedBy(ev))
 		if c, ok := agui.ModelCallOf(ev); ok && c.Status == agui.ModelInterrupted {
-			it.Rows = append(it.Rows, &data.PromptEnd{RunKey: sp.run.Key, ID: c.ID, PromptResult: data.PromptResult{Status: c.Status}})
+			it.Rows = append(it.Rows, &data.PromptEnd{RunKey: sp.runKey, ID: c.ID, PromptResult: data.PromptResult{Status: c.Status}})
 		}
 	}
 	return nil
@@ -280,7 +277,7 @@ func (sp *span) begin(id string) {
 func (sp *span) known(id string) *data.Message {
 	m := sp.messages[id]
 	if m == nil {
-		m = &data.Message{ThreadKey: sp.thread.Key, RunKey: sp.run.Key}
+		m = &data.Message{ThreadKey: sp.thread.Key, RunKey: sp.runKey}
 		sp.messages[id] = m
 	}
 	return m
@@ -337,14 +334,14 @@ func (sp *span) ofItsCall(ev agui.Event) agui.Event {
 // started stages the RUN_STARTED of a span with the messages that are new to the thread, the answers that the span takes, and the id
 // of the trace that the run belongs to: see Input.Trace.
 func (sp *span) started(it *commit.Item, run *data.Run, msgs []data.Message, answers []agui.ResumeEntry, trace string) error {
-	in := &agui.RunAgentInput{ThreadID: sp.thread.ID, RunID: sp.run.ID, Resume: answers}
+	in := &agui.RunAgentInput{ThreadID: sp.thread.ID, RunID: sp.runID, Resume: answers}
 	for i := range msgs {
 		sp.messages[msgs[i].ID] = &msgs[i]
 		in.Messages, in.Encoded = append(in.Messages, msgs[i].Message), append(in.Encoded, msgs[i].Stored())
 	}
 	defer func() { in.Encoded = nil }() // the record is kept
 	ev := agui.RunStarted{AgentID: run.WorkflowID, ProtocolVersion: "1.0", Input: in}
-	if sp.run.ID != run.ID {
+	if sp.runID != run.ID {
 		ev.ParentRunID = run.ID
 	} else {
 		ev.ParentRunID = run.ParentRun

@@ -144,7 +144,7 @@ func (s *step) tell(ev agui.Event, rows func() []data.Row) (told bool) {
 // attribute adds to ev its run, and its agent and sub-agent unless ev has them.
 func (s *step) attribute(ev agui.Event) agui.Event {
 	base := ev.Common()
-	base.ThreadID, base.RunID = s.l.span.thread.ID, s.l.span.run.ID
+	base.ThreadID, base.RunID = s.l.span.thread.ID, s.l.span.runID
 	if base.Agent == "" {
 		base.Agent = s.agent
 	}
