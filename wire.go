@@ -117,10 +117,10 @@ func newRuntime(ctx context.Context, cfg *Config, reg *host.Registry, db *storag
 			Drain:           cfg.Timeouts.Drain,
 			AgentGone:       cfg.Timeouts.AgentGone,
 			Calm:            calm,
+			RunsBytes:       cfg.Limits.RunsBytes,
+			RunsMessages:    cfg.Limits.RunsMessages,
 		},
-		RunsBytes:    cfg.Limits.RunsBytes,
-		RunsMessages: cfg.Limits.RunsMessages,
-		QueueDepth:   cfg.Limits.Queue,
+		QueueDepth: cfg.Limits.Queue,
 
 		Counter:   db,
 		Ledger:    db,

@@ -20,7 +20,7 @@ func (rt *Runtime) ResumeOnce(ctx context.Context, c Caller, name string, entrie
 	if err := rt.admits(); err != nil {
 		return Run{}, err
 	}
-	return patiently(rt, func() (Run, error) { return rt.resume(ctx, c, name, entries, key) }, nil)
+	return withTimeout(rt, func() (Run, error) { return rt.resume(ctx, c, name, entries, key) }, nil)
 }
 
 func (rt *Runtime) resume(ctx context.Context, c Caller, name string, entries []agui.ResumeEntry, key *Idempotency) (Run, error) {

@@ -29,7 +29,7 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 	if err := rt.admits(); err != nil {
 		return Message{}, err
 	}
-	return patiently(rt, func() (Message, error) { return rt.append(ctx, c, name, &req) }, nil)
+	return withTimeout(rt, func() (Message, error) { return rt.append(ctx, c, name, &req) }, nil)
 }
 
 func (rt *Runtime) append(ctx context.Context, c Caller, name string, req *AppendRequest) (Message, error) {

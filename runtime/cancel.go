@@ -13,7 +13,7 @@ func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, erro
 	if err := rt.writes(); err != nil {
 		return Run{}, err
 	}
-	return patiently(rt, func() (Run, error) { return rt.cancel(ctx, c, name) }, nil)
+	return withTimeout(rt, func() (Run, error) { return rt.cancel(ctx, c, name) }, nil)
 }
 
 func (rt *Runtime) cancel(ctx context.Context, c Caller, name string) (Run, error) {
@@ -49,7 +49,7 @@ func (rt *Runtime) cancelOf(ctx context.Context, c Caller, s Started, cancel fun
 	if err := rt.writes(); err != nil {
 		return err
 	}
-	return patientlyDone(rt, func() error {
+	return doWithTimeout(rt, func() error {
 		run, err := rt.owned(ctx, c, s.RunID)
 		if err != nil {
 			return err

@@ -213,7 +213,7 @@ func TestCompletedNodeForgivesCrashes(t *testing.T) {
 		}
 		return agui.WorkerOutput{Answer: "done"}, nil
 	}}
-	b := open(t, runtime.Config{MaxAttempts: 1}, worker, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+	b := open(t, runtime.Config{Limits: runtime.Limits{MaxAttempts: 1}}, worker, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
 		{ID: "a", Agent: "worker"}, {ID: "b", Agent: "worker", Needs: []string{"a"}}, {ID: "c", Agent: "worker", Needs: []string{"b"}},
 	}})
 	s := b.startWorkflow("main", "flow", "x")
@@ -242,7 +242,7 @@ func TestRecordForgivesCrashes(t *testing.T) {
 		entered <- struct{}{}
 		return agui.WorkerOutput{}, hang(ctx)
 	}}
-	b := open(t, runtime.Config{MaxAttempts: 1}, worker)
+	b := open(t, runtime.Config{Limits: runtime.Limits{MaxAttempts: 1}}, worker)
 	s := b.start("main", "worker", "x")
 	for range 4 {
 		<-entered

@@ -28,7 +28,7 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	if !c.deletes(found.User) {
 		return refuse(KindForbidden, "forbidden", "Your role may not delete this run")
 	}
-	return patientlyDone(rt, func() error {
+	return doWithTimeout(rt, func() error {
 		for note := rt.by(c, "delete"); ; note = (decide.By{}) {
 			out, err := rt.work.Decide(quota.Owner{}, &decide.Delete{Thread: found.ThreadKey, Run: found.Key, Project: c.project, Limit: rt.cfg.DeletedAtOnce, By: note})
 			if err != nil || !out.Removed.Left {
@@ -52,7 +52,7 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 	if !c.deletes(th.User) {
 		return refuse(KindForbidden, "forbidden", "Your role may not delete this thread")
 	}
-	return patientlyDone(rt, func() error {
+	return doWithTimeout(rt, func() error {
 		if err := rt.deleteThread(th.Key, c.project, rt.by(c, "delete")); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error 
 	if !ValidName(user) {
 		return errUser
 	}
-	return patientlyDone(rt, func() error { return rt.deleteUser(ctx, c, user) })
+	return doWithTimeout(rt, func() error { return rt.deleteUser(ctx, c, user) })
 }
 
 func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error {

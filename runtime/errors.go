@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/tail"
 )
 
-// Errors that a Store returns: see package model.
+// Errors that a Store returns: see package data.
 var (
 	ErrNotFound    = data.ErrNotFound
 	ErrFenced      = data.ErrFenced

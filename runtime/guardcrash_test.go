@@ -15,7 +15,7 @@ import (
 )
 
 // onceMore and never are policies after a crash: the run is called again, or fails.
-var onceMore, never = runtime.Config{}, runtime.Config{MaxAttempts: -1}
+var onceMore, never = runtime.Config{}, runtime.Config{Limits: runtime.Limits{MaxAttempts: -1}}
 
 // prompted returns the texts in the prompt of a thread's next run.
 func (b *bench) prompted(thread string) string {

@@ -16,7 +16,7 @@ import (
 func TestRunsAtWorkAreBoundInBytes(t *testing.T) {
 	t.Parallel()
 	begun, on := make(chan string, 16), make(chan struct{})
-	b := open(t, runtime.Config{RunsBytes: 1 << 20}, agent{"waits", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	b := open(t, runtime.Config{Limits: runtime.Limits{RunsBytes: 1 << 20}}, agent{"waits", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		begun <- run.Input.ThreadID
 		select {
 		case <-on:

@@ -13,7 +13,7 @@ import (
 func TestHost(t *testing.T) {
 	t.Parallel()
 	hosttest.Run(t, func(t *testing.T, c hosttest.Case) hosttest.Outcome {
-		b := open(t, runtime.Config{MaxAttempts: 10}, append([]plugins.Plugin{c.Agent}, c.Plugins...)...)
+		b := open(t, runtime.Config{Limits: runtime.Limits{MaxAttempts: 10}}, append([]plugins.Plugin{c.Agent}, c.Plugins...)...)
 		ctx := context.Background()
 		s, err := b.StartRun(ctx, local, runtime.StartRequest{
 			Agent: c.Agent.Info().Name, ThreadID: "main", Messages: user("go"), Tools: c.ClientTools,

@@ -16,9 +16,9 @@ var errUnknownOutcome = &Error{
 	Detail: "The database does not answer, so whether this was done is not known; ask again with the same Idempotency-Key or runId, or look",
 }
 
-// patiently runs do and returns its result. If the database is stuck it returns errUnknownOutcome instead of waiting;
+// withTimeout runs do and returns its result. If the database is stuck it returns errUnknownOutcome instead of waiting;
 // do then continues alone, and late, if not nil, receives its result on success.
-func patiently[T any](rt *Runtime, do func() (T, error), late func(T)) (T, error) {
+func withTimeout[T any](rt *Runtime, do func() (T, error), late func(T)) (T, error) {
 	type outcome struct {
 		v   T
 		err error
@@ -57,8 +57,8 @@ func patiently[T any](rt *Runtime, do func() (T, error), late func(T)) (T, error
 	}
 }
 
-// patientlyDone is patiently for functions that return only an error.
-func patientlyDone(rt *Runtime, do func() error) error {
-	_, err := patiently(rt, func() (struct{}, error) { return struct{}{}, do() }, nil)
+// doWithTimeout is withTimeout for functions that return only an error.
+func doWithTimeout(rt *Runtime, do func() error) error {
+	_, err := withTimeout(rt, func() (struct{}, error) { return struct{}{}, do() }, nil)
 	return err
 }

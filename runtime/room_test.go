@@ -20,7 +20,7 @@ func TestRunsThatWaitForRoomCanEnd(t *testing.T) {
 	on, off := make(chan struct{}), make(chan struct{})
 	close(on)
 	quiet := agent{"quiet", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) { return agui.WorkerOutput{}, nil }}
-	b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}, RunsMessages: 12 << 20}, saysAndAsks("asker", 1<<20, on), saysAndAsks("holder", 1<<20, off), quiet)
+	b := open(t, runtime.Config{Limits: runtime.Limits{RunsMessages: 12 << 20, Drain: 1, Grace: 1}}, saysAndAsks("asker", 1<<20, on), saysAndAsks("holder", 1<<20, off), quiet)
 	holder := b.start("held", "holder", "x").RunID
 	b.wait(holder, runtime.Waiting)
 	var ids []string
@@ -82,7 +82,7 @@ func TestParallelResultsThatOverflow(t *testing.T) {
 		_, err := run.CallTools(ctx, calls...)
 		return agui.WorkerOutput{}, errors.Join(err, nil)
 	}}
-	b := open(t, runtime.Config{RunMessages: 1 << 20}, big, worker)
+	b := open(t, runtime.Config{Limits: runtime.Limits{RunMessages: 1 << 20}}, big, worker)
 	for range 5 {
 		run := b.wait(b.start("main", "worker", "x").RunID, runtime.Failed)
 		if run.Error.Code != "messages_too_large" {

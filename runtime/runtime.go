@@ -13,9 +13,9 @@
 //
 //	agui      events, and their legal order
 //	fold      the messages and state that events add up to
-//	model     stored rows, and the interface of the store
+//	data      stored rows, and the interface of the store
 //	decide    the decisions on commands
-//	log       the live end of each log, and its readers
+//	tail      the live end of each log, and its readers
 //	monitor   the activity of a project's runs, for viewers
 //	commit    the queue of all writes
 //	graph     the next nodes of a workflow
@@ -43,10 +43,10 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
-// Carried is how many runs this machine executes at once: the default of Config.Runs.
+// Carried is how many runs this machine executes at once: the default of Limits.Runs.
 func Carried() int { return work.Carried() }
 
-// CarriedBytes is the total input of those runs in bytes: the default of Config.RunsBytes.
+// CarriedBytes is the total input of those runs in bytes: the default of Limits.RunsBytes.
 func CarriedBytes() int64 { return work.CarriedBytes() }
 
 // Memory is how many bytes this process may use: the limit of the machine, of its control group, or its own.
@@ -73,18 +73,13 @@ type Config struct {
 	Audit    bool // record every change with its author
 
 	Limits
-	RunsBytes       int64 // total input of running runs; inputs of up to 64 KiB are not counted; default a 16th of the memory, 48 MiB at most
-	RunsMessages    int64 // bytes in memory of the messages of running runs; runs with up to 64 KiB are not counted; default an 8th of the memory
-	RunMessages     int64 // the same for one run, with tool results and outputs counted twice, default 64 MiB
-	LightBytes      int   // input and messages of a run up to this size are not counted, default 64 KiB; only tests set less
-	QueueDepth      int   // runs that may be QUEUED, default 10 000
-	QueuePerThread  int   // runs of one thread that may be QUEUED, default 100
-	QueuePerUser    int   // QUEUED runs of one user, 0 or less means no cap of its own
-	QueuePerProject int   // QUEUED runs of one project, likewise
-	MessageBytes    int   // new messages of one run, and messages that wait for a run, default 8 MB
-	AppendBytes     int   // the text of an appended message, default 1 MiB
-	NoPrompts       bool  // what models are sent and answer is not stored; their calls are listed without it
-	MaxAttempts     int   // claims after a crash until a run fails as crash_loop, default 3
+	QueueDepth      int  // runs that may be QUEUED, default 10 000
+	QueuePerThread  int  // runs of one thread that may be QUEUED, default 100
+	QueuePerUser    int  // QUEUED runs of one user, 0 or less means no cap of its own
+	QueuePerProject int  // QUEUED runs of one project, likewise
+	MessageBytes    int  // new messages of one run, and messages that wait for a run, default 8 MB
+	AppendBytes     int  // the text of an appended message, default 1 MiB
+	NoPrompts       bool // what models are sent and answer is not stored; their calls are listed without it
 
 	Patience      time.Duration // how long a request waits for its commit before it fails with outcome_unknown, default 10 s
 	QueueRunBytes int           // events of one run that wait for a commit, in bytes, default 256 KiB
@@ -109,19 +104,10 @@ func (c Config) withDefaults() Config {
 	c.Heartbeat = cmp.Or(c.Heartbeat, time.Second)
 	c.Patience = cmp.Or(c.Patience, 10*time.Second)
 	c.Limits = work.WithDefaults(c.Limits, c.Accounts)
-	if c.RunsBytes == 0 {
-		c.RunsBytes = CarriedBytes()
-	}
-	if c.RunsMessages == 0 {
-		c.RunsMessages = work.SaidBytes()
-	}
-	c.RunMessages = cmp.Or(c.RunMessages, 64<<20)
-	c.LightBytes = cmp.Or(c.LightBytes, 64<<10)
 	c.QueueDepth = cmp.Or(c.QueueDepth, 10_000)
 	c.QueuePerThread = cmp.Or(c.QueuePerThread, 100)
 	c.MessageBytes = cmp.Or(c.MessageBytes, 8_000_000)
 	c.AppendBytes = cmp.Or(c.AppendBytes, 1<<20)
-	c.MaxAttempts = cmp.Or(c.MaxAttempts, 3)
 	c.QueueRunBytes = cmp.Or(c.QueueRunBytes, 256<<10)
 	c.QueueBytes = cmp.Or(c.QueueBytes, 8<<20)
 	c.BatchEvents = cmp.Or(c.BatchEvents, 1000)
@@ -158,22 +144,6 @@ type Runtime struct {
 	retirementLag atomic.Int64 // nanoseconds: see Stats.RetentionLag
 }
 
-// ofUser returns the share of a total that one user's runs may take: half of it with accounts.
-func (c *Config) ofUser(all int64) int64 {
-	if !c.Accounts {
-		return all
-	}
-	return all / 2
-}
-
-// ofProject returns the share of a total that one project's runs may take: three quarters with accounts.
-func (c *Config) ofProject(all int64) int64 {
-	if !c.Accounts {
-		return all
-	}
-	return all / 4 * 3
-}
-
 // New checks cfg and compiles the registry's workflows and tool schemas.
 func New(cfg Config) (*Runtime, error) {
 	if cfg.Store == nil || cfg.Registry == nil {
@@ -187,9 +157,11 @@ func New(cfg Config) (*Runtime, error) {
 	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log}
 	instance := work.NewID()
 	link := bus.NewLink(cfg.Bus, instance, func() bool { return !rt.work.OthersLive() })
+	pages := int64(cfg.PagesBytes)
 	logs := tail.New(tail.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
-		LargePages: quota.Limits{Total: int64(cfg.PagesBytes), PerProject: int64(cfg.PagesBytes / 4), PerUser: cfg.ofUser(int64(cfg.PagesBytes / 4))}, EventBytes: cfg.FrameBytes, Alone: cfg.Store.Alone, Wants: func(thread int64) { link.Hint(bus.Want, thread) }, Replayed: cfg.Measures.Replayed,
+		LargePages: quota.Limits{Total: pages, PerProject: pages / 4, PerUser: work.Shares(pages/4, cfg.Accounts).PerUser},
+		EventBytes: cfg.FrameBytes, Alone: cfg.Store.Alone, Wants: func(thread int64) { link.Hint(bus.Want, thread) }, Replayed: cfg.Measures.Replayed,
 	})
 	rt.keyed = keyed{cfg.Store, logs}
 	rt.membership = &membership{cfg: &rt.cfg, store: cfg.Store, instance: instance}
@@ -219,9 +191,7 @@ func New(cfg Config) (*Runtime, error) {
 		Measures: cfg.Measures, Tracer: cfg.Tracer, Identity: cfg.Identity,
 		Offered: func(all *host.Registry) { rt.feeds.SetAgents(agentNames(all)) },
 		Revoked: cfg.Revoked,
-		Limits:  cfg.Limits, Caps: caps, MaxAttempts: cfg.MaxAttempts, NoPrompts: cfg.NoPrompts, Light: cfg.LightBytes,
-		Bytes: cfg.RunsBytes, BytesPerUser: cfg.ofUser(cfg.RunsBytes),
-		Said: cfg.RunsMessages, SaidPerProject: cfg.ofProject(cfg.RunsMessages), SaidPerUser: cfg.ofUser(cfg.RunsMessages), SaidPerRun: cfg.RunMessages,
+		Limits:  cfg.Limits, Accounts: cfg.Accounts, Caps: caps, NoPrompts: cfg.NoPrompts,
 	})
 	if err != nil {
 		return nil, err

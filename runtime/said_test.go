@@ -27,7 +27,7 @@ func TestEveryLargeEventCounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			refused := make(chan error, 5)
-			b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}, RunsMessages: 64 << 20}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			b := open(t, runtime.Config{Limits: runtime.Limits{RunsMessages: 64 << 20, Drain: 1, Grace: 1}}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 				var err error
 				for _, ev := range append(evs, agui.ReasoningStart{MessageID: "r"}) { // stages the buffered events
 					err = errors.Join(err, run.Emit(ev))
@@ -56,7 +56,7 @@ func TestEveryLargeEventCounts(t *testing.T) {
 // Messages from the client and messages before a rewind do not count as the run's output.
 func TestWhatARewindLeavesIsNotSaid(t *testing.T) {
 	t.Parallel()
-	b := open(t, runtime.Config{RunMessages: 1 << 20}, agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	b := open(t, runtime.Config{Limits: runtime.Limits{RunMessages: 1 << 20}}, agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{}, say(run, "a word")
 	}})
 	history := []agui.Message{{ID: "u1", Role: agui.RoleUser, Content: "x"}, {ID: "a1", Role: agui.RoleAssistant, Content: strings.Repeat("x", 2<<20)}, {ID: "u2", Role: agui.RoleUser, Content: "y"}}
@@ -80,7 +80,7 @@ func TestWhatARewindLeavesIsNotSaid(t *testing.T) {
 func TestEarlierGenerationsDoNotFillAnAnsweredRun(t *testing.T) {
 	t.Parallel()
 	var turn atomic.Int64
-	b := open(t, runtime.Config{RunMessages: 2 << 20}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	b := open(t, runtime.Config{Limits: runtime.Limits{RunMessages: 2 << 20}}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if err := run.Do(ctx, "say", nil, func(context.Context) error { return say(run, strings.Repeat("x", 300<<10)) }); err != nil {
 			return agui.WorkerOutput{}, err
 		}

@@ -64,7 +64,7 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 	if err := rt.admits(); err != nil {
 		return Started{}, err
 	}
-	return patiently(rt, func() (Started, error) {
+	return withTimeout(rt, func() (Started, error) {
 		if err := rt.check(c, &req); err != nil {
 			return rt.refused(ctx, c, &req, err)
 		}

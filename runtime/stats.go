@@ -41,7 +41,7 @@ type Bucket struct {
 	Tally
 }
 
-// Results of runs, as package model defines them.
+// Results of runs, as package data defines them.
 //
 //nolint:revive // each is documented there
 type (

@@ -6,7 +6,7 @@ import (
 	"github.com/batonrun/baton/runtime/tail"
 )
 
-// Stored rows and their filters, as package model defines them.
+// Stored rows and their filters, as package data defines them.
 //
 //nolint:revive // each is documented there
 type (
@@ -61,7 +61,7 @@ const (
 	MessageHidden   = data.MessageHidden
 )
 
-// Types that readers of a log receive, as package log defines them.
+// Types that readers of a log receive, as package tail defines them.
 //
 //nolint:revive // each is documented there
 type (

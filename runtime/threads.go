@@ -96,7 +96,7 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	if p.Metadata != nil {
 		patch.Metadata = *p.Metadata
 	}
-	return patiently(rt, func() (ListedThread, error) {
+	return withTimeout(rt, func() (ListedThread, error) {
 		if _, err := rt.work.Decide(quota.OwnerOf(c.project, c.user), patch); err != nil {
 			return ListedThread{}, unavailable(err)
 		}

@@ -47,7 +47,7 @@ func (b *bench) roomGivenBack() {
 func TestARunThatSaysTooMuchFails(t *testing.T) {
 	t.Parallel()
 	var told sync.Map
-	b := open(t, runtime.Config{RunsMessages: 1 << 30, RunMessages: 16 << 20}, talker(&told))
+	b := open(t, runtime.Config{Limits: runtime.Limits{RunsMessages: 1 << 30, RunMessages: 16 << 20}}, talker(&told))
 	run := b.wait(b.start("main", "talker", "x").RunID, runtime.Failed)
 	if run.Error == nil || run.Error.Code != "messages_too_large" {
 		t.Errorf("the run failed with %+v", run.Error)
@@ -64,7 +64,7 @@ func TestRunThatIsFullAtItsCloseFails(t *testing.T) {
 	t.Parallel()
 	var errs bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&errs, &slog.HandlerOptions{Level: slog.LevelError}))
-	b := open(t, runtime.Config{RunMessages: 64 << 10, Log: log}, agent{"caller", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	b := open(t, runtime.Config{Limits: runtime.Limits{RunMessages: 64 << 10}, Log: log}, agent{"caller", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if err := run.Emit(agui.ToolCallStart{ToolCallID: run.Input.RunID, ToolCallName: "add.up"}); err != nil {
 			return agui.WorkerOutput{}, err
 		}
@@ -94,7 +94,7 @@ func TestRunsThatSayTooMuchTogetherFail(t *testing.T) {
 	small := agent{"small", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{Status: agui.StatusSuccess, Answer: "little"}, nil
 	}}
-	b := open(t, runtime.Config{RunsMessages: 64 << 20}, talker(&told), small)
+	b := open(t, runtime.Config{Limits: runtime.Limits{RunsMessages: 64 << 20}}, talker(&told), small)
 	var runs []string
 	for i := range 4 {
 		runs = append(runs, b.start(string(rune('a'+i)), "talker", "x").RunID)

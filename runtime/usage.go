@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// Usage of model calls and budgets, as package model defines them.
+// Usage of model calls and budgets, as package data defines them.
 //
 //nolint:revive // each is documented there
 type (

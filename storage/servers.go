@@ -41,7 +41,7 @@ func (c *committer) Tell(ctx context.Context, s *data.Server) error {
 	}
 	p := &pool{DB: w.db, d: w.d}
 	if len(s.About) > 0 {
-		if _, err := p.ExecContext(ctx, p.d.statement(tellAbout, plain), string(s.About), s.Told, w.joined); err != nil {
+		if _, err := p.ExecContext(ctx, p.d.statement(tellAbout, plain), string(s.About), s.Hash, w.joined); err != nil {
 			return fmt.Errorf("tell about: %w", p.failed(ctx, err))
 		}
 	}
@@ -63,7 +63,7 @@ func (r keyed) Servers(ctx context.Context, known []string) ([]data.Server, erro
 
 func servers(ctx context.Context, d *dialect, q querier, known []string) ([]data.Server, error) {
 	return all(ctx, q, func(rows *sql.Rows) (s data.Server, err error) {
-		err = rows.Scan(&s.Instance, &s.Addr, timeInto{&s.StartedAt}, timeInto{&s.SeenAt}, &s.Draining, &s.Ended, &s.About, &s.Told, &s.Load)
+		err = rows.Scan(&s.Instance, &s.Addr, timeInto{&s.StartedAt}, timeInto{&s.SeenAt}, &s.Draining, &s.Ended, &s.About, &s.Hash, &s.Load)
 		return s, err
 	}, selectServers, d.list(known))
 }

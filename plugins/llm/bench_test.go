@@ -36,7 +36,7 @@ type bench struct {
 func open(tb testing.TB, plugs ...plugins.Plugin) *bench {
 	tb.Helper()
 	b := &bench{t: tb, path: filepath.Join(tb.TempDir(), "baton.db"), plugs: plugs}
-	b.cfg = runtime.Config{Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), MaxAttempts: 10}
+	b.cfg = runtime.Config{Limits: runtime.Limits{MaxAttempts: 10}, Log: slog.New(slog.NewTextHandler(tb.Output(), nil))}
 	b.cfg.Calm = -1 // crashes come early here
 	b.up()
 	tb.Cleanup(func() { b.down(b.Runtime, b.close) })

@@ -52,7 +52,7 @@ func serve(dir, url string) error {
 			return "", hang(ctx)
 		}}
 	}
-	cfg := runtime.Config{Registry: new(host.Registry), MaxAttempts: 10, Limits: runtime.Limits{Calm: -1}, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	cfg := runtime.Config{Registry: new(host.Registry), Limits: runtime.Limits{MaxAttempts: 10, Calm: -1}, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	if err := cfg.Registry.Add(a, appends("note", false), appends("slow", true)); err != nil {
 		return err
 	}

@@ -222,12 +222,12 @@ func (l *Link) HintOrphans() {
 }
 
 // News hints that a thread's log has news, if another server wants the thread.
-func (l *Link) News(thread int64) { l.tell(Look, thread) }
+func (l *Link) News(thread int64) { l.announce(Look, thread) }
 
 // Changed hints that a list has changed, if another server has viewers of it.
-func (l *Link) Changed(list int64) { l.tell(Changed, list) }
+func (l *Link) Changed(list int64) { l.announce(Changed, list) }
 
-func (l *Link) tell(kind Kind, key int64) {
+func (l *Link) announce(kind Kind, key int64) {
 	if l == nil {
 		return
 	}

@@ -70,7 +70,7 @@ type Queue struct {
 	deferred map[*Item]*time.Timer // return to waiting when their timers end
 	failed   error                 // the reason why nothing is written any more
 	troubled chan struct{}         // closed while the database does not commit
-	toldAt   time.Time             // when the trouble was last logged
+	loggedAt time.Time             // when the trouble was last logged
 	stuck    chan struct{}         // closed while the database has done nothing for longer than Patience
 
 	full     atomic.Bool           // bytes has reached its bound
@@ -358,10 +358,10 @@ func (q *Queue) note(err error) {
 	}
 	if q.trouble.Swap(&err) == nil {
 		close(q.troubled)
-		q.toldAt = time.Time{}
+		q.loggedAt = time.Time{}
 	}
-	if now := time.Now(); now.Sub(q.toldAt) >= time.Minute {
-		q.toldAt = now
+	if now := time.Now(); now.Sub(q.loggedAt) >= time.Minute {
+		q.loggedAt = now
 		help := "baton doctor checks the database and its disk"
 		switch {
 		case errors.Is(err, data.ErrDamaged):

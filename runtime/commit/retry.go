@@ -8,9 +8,9 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// Patiently makes a read that a run depends on, and repeats it while the database is unavailable: the owner of a run waits
+// RetryUnavailable makes a read that a run depends on, and repeats it while the database is unavailable: the owner of a run waits
 // for its database, as its commits do. It gives up when ctx is done, with ctx's cause, and at damage, which does not pass.
-func Patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
+func RetryUnavailable[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	slow := 0
 	for attempt := 0; ; attempt++ {
 		v, err := read()

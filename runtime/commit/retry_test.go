@@ -11,11 +11,11 @@ import (
 )
 
 // A read that was cut off fails with the cause and not with what the database said of it.
-func TestPatiently_FailsWithTheCause(t *testing.T) {
+func TestRetryUnavailable_FailsWithTheCause(t *testing.T) {
 	t.Parallel()
 	for _, told := range []error{context.Canceled, fmt.Errorf("%w: EOF", data.ErrUnavailable), data.ErrTooSlow} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		_, err := commit.Patiently(ctx, func() (int, error) {
+		_, err := commit.RetryUnavailable(ctx, func() (int, error) {
 			cancel(data.ErrFenced)
 			return 0, fmt.Errorf("read: %w", told)
 		})
@@ -26,11 +26,11 @@ func TestPatiently_FailsWithTheCause(t *testing.T) {
 }
 
 // Damage does not pass, and an outage does.
-func TestPatiently_WaitsForWhatPasses(t *testing.T) {
+func TestRetryUnavailable_WaitsForWhatPasses(t *testing.T) {
 	t.Parallel()
 	errs := []error{data.ErrUnavailable, data.ErrDenied, data.ErrDamaged, data.ErrUnavailable}
 	at := -1
-	_, err := commit.Patiently(t.Context(), func() (int, error) {
+	_, err := commit.RetryUnavailable(t.Context(), func() (int, error) {
 		at++
 		return 0, fmt.Errorf("read: %w", errs[at])
 	})

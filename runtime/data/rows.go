@@ -63,7 +63,7 @@ type Server struct {
 	Draining          bool      // it hands its runs over and takes none
 	Ended             bool      // it may not write any more
 	About             []byte    // JSON: who it is and what it offers, 1 MiB at most
-	Told              string    // the hash of About, empty until it has told
+	Hash              string    // of About, empty before the first Tell
 	Load              []byte    // JSON: what it does now
 }
 

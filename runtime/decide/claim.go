@@ -197,14 +197,14 @@ func (d *decision) leftRun(key int64, owner string, last int64) (*data.RunHead, 
 // Look changes nothing. Its result has the thread's next action.
 type Look struct {
 	Thread int64
-	Told   bool // see [Decided.Told]
+	Hinted bool // see [Decided.Hinted]
 }
 
 // Ask returns the rows that the decision needs to see.
 func (c *Look) Ask() data.Ask { return data.Ask{Thread: c.Thread} }
 
 func (c *Look) decide(d *decision) error {
-	d.out.Told = c.Told
+	d.out.Hinted = c.Hinted
 	return d.requireThread()
 }
 

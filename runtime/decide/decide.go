@@ -40,7 +40,7 @@ type Decided struct {
 	Moves   []Move         // status changes of the thread's runs, in order
 	Open    []data.RunHead // the thread's open runs, in the order of View.Runs
 	Next    Next           // the thread's next action
-	Told    bool           // another server has told of Next, so this one need not tell the others
+	Hinted  bool           // another server has sent the hint of Next, so this one need not
 	Void    []int64        // keys of runs that were cancelled before their first event
 	Claimed bool           // set by Start: the run is RUNNING
 	Removed *data.Delete   // rows to delete, events first; nil for none

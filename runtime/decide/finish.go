@@ -42,7 +42,7 @@ func (c *Finish) decide(d *decision) error {
 	if err != nil {
 		return err
 	}
-	if c.Basis == nil && d.v.CancelAsked[run.Key] && c.goesOn(d, run) {
+	if c.Basis == nil && d.v.CancelAsked[run.Key] && c.continues(d, run) {
 		return ErrCancelAsked
 	}
 	if c.To == data.Waiting {
@@ -76,8 +76,8 @@ func (c *Finish) decide(d *decision) error {
 	return nil
 }
 
-// goesOn reports whether a run that ends a span by itself waits, or restarts for its messages.
-func (c *Finish) goesOn(d *decision, run *data.RunHead) bool {
+// continues reports whether a run that ends a span by itself waits, or restarts for its messages.
+func (c *Finish) continues(d *decision, run *data.RunHead) bool {
 	return c.To == data.Waiting || c.To != data.Cancelled && d.v.Inbox[run.Key].Messages > 0
 }
 

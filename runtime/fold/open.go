@@ -199,9 +199,9 @@ func (f *Fold) reopen() {
 		case agui.TextMessageStart:
 			e.Agent, e.Stage = "", ""
 			f.open[i] = e
-			f.goOn(id)
+			f.reopenText(id)
 		case agui.ReasoningMessageStart:
-			f.goOn(id)
+			f.reopenText(id)
 		case agui.ToolCallStart:
 			if c := f.calls[id]; c != nil {
 				f.changing(c.owner, c.start)
@@ -212,8 +212,8 @@ func (f *Fold) reopen() {
 	}
 }
 
-// goOn reopens a message's text.
-func (f *Fold) goOn(id string) {
+// reopenText reopens a message's text.
+func (f *Fold) reopenText(id string) {
 	if m := f.byID[id]; m != nil {
 		f.changing(m, m.stream)
 	}

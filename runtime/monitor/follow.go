@@ -136,6 +136,9 @@ func (fo *follower) scan(ctx context.Context) error {
 			err = errors.Join(err, fo.join(ctx, th, run.Key))
 		}
 	}
+	for _, fd := range fo.threads {
+		err = errors.Join(err, fo.pauseWaiting(ctx, fd))
+	}
 	fo.began = fo.began || err == nil
 	if len(fo.known) > mostKnown {
 		for key, k := range fo.known {
@@ -145,6 +148,25 @@ func (fo *follower) scan(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// pauseWaiting pauses executions of a log that wait: beside others that execute, no event says so.
+func (fo *follower) pauseWaiting(ctx context.Context, fd *followed) error {
+	if fd.run == nil || len(fd.run.running) < 2 {
+		return nil
+	}
+	steps, err := fo.store.Steps(ctx, fo.f.project, fd.run.key, 0, scanPage*scanPages)
+	if err != nil {
+		return err
+	}
+	fo.f.update(func() {
+		for i := range steps.Rows {
+			if st := &steps.Rows[i]; st.Status == data.Waiting {
+				fo.f.pause(fd.run, st.Name)
+			}
+		}
+	})
+	return nil
 }
 
 // running returns the RUNNING runs of the project.

@@ -261,8 +261,9 @@ func (s *servers) boot(place int) (*process, error) {
 	}
 	cfg := runtime.Config{
 		Store: &faulty{Store: p.store, s: s, p: p}, Registry: reg, Log: slog.New(slog.DiscardHandler),
-		QueueDepth: s.h.Queue, RunsBytes: 48 << 20, RunsMessages: 1 << 30, // not what this machine has
+		QueueDepth: s.h.Queue,
 		Limits: runtime.Limits{
+			RunsBytes: 48 << 20, RunsMessages: 1 << 30, // not what this machine has
 			StepTimeout: s.patience(stepTime), RunTimeout: s.patience(runTime), ToolTimeout: 200 * time.Millisecond,
 			Grace: 100 * time.Millisecond, Drain: 150 * time.Millisecond, Runs: cmp.Or(s.h.Slots, 10_000), RunEvents: s.h.Events, DeletedAtOnce: s.h.Parts,
 		},

@@ -16,6 +16,7 @@ type admission struct {
 	offers      func(*data.RunHead) bool // in a cluster: whether this instance has the run's agent; else nil
 	slots       *quota.Pool
 	asked, said *quota.Pool // bytes
+	saidLimit   int64       // the largest reservation in said
 
 	mu     sync.Mutex              // guards the fields below
 	agents map[string]int          // slots by workflow
@@ -23,12 +24,21 @@ type admission struct {
 }
 
 func newAdmission(cfg *Config, ownLimit func(agent string) int) *admission {
+	said := Shares(cfg.RunsMessages, cfg.Accounts)
 	return &admission{
 		cfg: cfg, ownLimit: ownLimit, agents: make(map[string]int), capped: make(map[data.Name]time.Time),
 		slots: quota.New(quota.Limits{Total: int64(cfg.Runs), PerProject: int64(cfg.RunsPerProject), PerUser: int64(cfg.RunsPerUser)}),
-		asked: quota.New(quota.Limits{Total: cfg.Bytes, PerUser: cfg.BytesPerUser}),
-		said:  quota.New(quota.Limits{Total: cfg.Said, PerProject: cfg.SaidPerProject, PerUser: cfg.SaidPerUser}),
+		asked: quota.New(quota.Limits{Total: cfg.RunsBytes, PerUser: Shares(cfg.RunsBytes, cfg.Accounts).PerUser}),
+		said:  quota.New(said), saidLimit: said.PerUser,
 	}
+}
+
+// Shares divides a limit: with accounts, a user may have half of it, and a project three quarters.
+func Shares(all int64, accounts bool) quota.Limits {
+	if !accounts {
+		return quota.Limits{Total: all, PerProject: all, PerUser: all}
+	}
+	return quota.Limits{Total: all, PerProject: all / 4 * 3, PerUser: all / 2}
 }
 
 // shortage is the reason why a run cannot begin here: its agent has no free slot, or a pool has reached a limit. The zero
@@ -238,10 +248,8 @@ func (res *reservation) grow(n int) bool {
 	if more == 0 { // true of most events: nothing is locked
 		return true
 	}
-	for _, limit := range []int64{res.of.cfg.SaidPerUser, res.of.cfg.SaidPerProject, res.of.cfg.Said} {
-		if limit > 0 && bytes > limit {
-			return false
-		}
+	if bytes > res.of.saidLimit {
+		return false
 	}
 	if more > 0 && res.said.Grow(more) != quota.None {
 		return false
@@ -278,6 +286,6 @@ func (a *admission) bytes() (asked, said int64) {
 // that waits for its commit.
 const copies = 4
 
-// counted returns the bytes to reserve for n bytes of messages. It rounds down to steps of Light bytes, so that few events
+// counted returns the bytes to reserve for n bytes of messages. It rounds down to steps of LightBytes, so that few events
 // change the reservation and a run with fewer bytes reserves none.
-func (a *admission) counted(n int) int64 { return copies * int64(n-n%a.cfg.Light) }
+func (a *admission) counted(n int) int64 { return copies * int64(n-n%a.cfg.LightBytes) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // crowd is a queue and the reservations of its runs, with 100 bytes in all.
@@ -19,8 +20,10 @@ type crowd struct {
 }
 
 func newCrowd(t *testing.T, perUser int64) *crowd {
-	cfg := &Config{Limits: Limits{Runs: 1000, RunsPerUser: 500}, Bytes: 100, BytesPerUser: perUser, Said: 1000, SaidPerProject: 800, SaidPerUser: 400, Light: 1}
-	return &crowd{t, newRunQueue(), newAdmission(cfg, func(string) int { return 0 }), make(map[int64]*reservation)}
+	a := newAdmission(&Config{Limits: Limits{Runs: 1000, RunsPerUser: 500, LightBytes: 1}}, func(string) int { return 0 })
+	a.asked = quota.New(quota.Limits{Total: 100, PerUser: perUser})
+	a.said, a.saidLimit = quota.New(quota.Limits{Total: 1000, PerProject: 800, PerUser: 400}), 400
+	return &crowd{t, newRunQueue(), a, make(map[int64]*reservation)}
 }
 
 // queue adds a run of a user to the queue, with the weight w.

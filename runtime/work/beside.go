@@ -41,7 +41,7 @@ func (en *Engine) awaitOther(of *data.RunHead, until time.Time) error {
 		if !en.sleep(pause) {
 			return errUnconfirmed
 		}
-		heads, err := commit.Patiently(en.abandoned, func() ([]data.RunHead, error) {
+		heads, err := commit.RetryUnavailable(en.abandoned, func() ([]data.RunHead, error) {
 			return en.store.Heads(en.abandoned, []int64{of.Key})
 		})
 		if en.abandoned.Err() != nil {
@@ -185,7 +185,7 @@ func (en *Engine) cancelAsked(ctx context.Context) {
 
 // cancelledElsewhere returns the ending of a run that another instance has asked its owner to cancel. That instance may have ended since.
 func (l *live) cancelledElsewhere(owner string) (ending, error) {
-	asks, err := commit.Patiently(l.en.abandoned, func() ([]data.CancelAsk, error) {
+	asks, err := commit.RetryUnavailable(l.en.abandoned, func() ([]data.CancelAsk, error) {
 		return l.en.store.CancelAsks(l.en.abandoned, owner)
 	})
 	var by decide.By
@@ -243,7 +243,7 @@ func (en *Engine) heed(h bus.Hints) {
 		switch {
 		case en.cfg.Identity.Role == Gateway, en.Stopping(), en.queue.serves(thread):
 		case free > 0:
-			en.commits.Add(&commit.Item{Command: &decide.Look{Thread: thread, Told: true}})
+			en.commits.Add(&commit.Item{Command: &decide.Look{Thread: thread, Hinted: true}})
 			free--
 		default:
 			en.queue.foundElsewhere(elsewhere{thread: thread})

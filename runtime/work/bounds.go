@@ -58,7 +58,7 @@ func (b *bounds) excess(sp *span, ev agui.Event, more int) *plugins.Error {
 		return &plugins.Error{Code: codeTooMany, Message: fmt.Sprintf("The run has emitted %d events, which is all that it may", events)}
 	}
 	size := sp.fold.Grown() + more
-	if int64(size) > b.cfg.SaidPerRun {
+	if int64(size) > b.cfg.RunMessages {
 		return &plugins.Error{Code: codeTooLarge, Message: fmt.Sprintf("The run's messages have %d bytes, which is all that they may", size)}
 	}
 	if !b.reserved.grow(size) {

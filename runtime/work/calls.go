@@ -47,7 +47,7 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 		case m.Done:
 			continue
 		case m.CallID != "" && (u.ID == "" || m.Hash != ""):
-			if err := (&toolCall{s: s, m: m, u: u}).goOn(); err != nil {
+			if err := (&toolCall{s: s, m: m, u: u}).reopen(); err != nil {
 				return err
 			}
 			continue
@@ -103,9 +103,9 @@ func (c *toolCall) owe() {
 	c.s.l.mu.Unlock()
 }
 
-// goOn continues a call that was opened before a crash or a question: the step owes its result. A call that has begun and
+// reopen continues a call that was opened before a crash or a question: the step owes its result. A call that has begun and
 // may not be repeated gets an interrupted result here; only its tool says whether it may.
-func (c *toolCall) goOn() error {
+func (c *toolCall) reopen() error {
 	c.owe()
 	if c.m.Begun {
 		if err := c.s.l.plugins.Settle(c.s.ctx, c.u.Name); err != nil {
@@ -113,9 +113,9 @@ func (c *toolCall) goOn() error {
 		}
 	}
 	c.s.l.mu.Lock()
-	goesOn := c.s.l.goesOn(c.m)
+	repeatable := c.s.l.isRepeatable(c.m)
 	c.s.l.mu.Unlock()
-	if goesOn {
+	if repeatable {
 		return nil
 	}
 	return c.close(failedCall(c.m.CallID, c.u.Name, codeInterrupted).Output)
@@ -484,22 +484,22 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 		return err
 	}
 	fill()
-	told := toldOf(m, out)
-	if !json.Valid(told.output) { // raw members may be invalid JSON
+	result := newCallResult(m, out)
+	if !json.Valid(result.output) { // raw members may be invalid JSON
 		s.l.logFailure("tool failed", aTool, c.u.Name, errNotJSON)
 		*out = failure("tool_failed", "The tool failed")
 		fill()
-		told = toldOf(m, out)
+		result = newCallResult(m, out)
 	}
-	err = s.recordWith(m, file, told.memo(), told)
+	err = s.recordWith(m, file, result.memo(), result)
 	refused, ok := errors.AsType[*plugins.Error](err)
 	if !ok {
 		return err
 	}
 	*out = failure(refused.Code, "The result cannot be shown: "+refused.Message)
 	fill()
-	told = toldOf(m, out)
-	return s.record(m, told.memo(), told)
+	result = newCallResult(m, out)
+	return s.record(m, result.memo(), result)
 }
 
 // argsOf returns arguments without white space, or nil unless they are an object.

@@ -94,7 +94,7 @@ func unclaimed(run *data.Run, _ []data.Span) bool {
 // claimed. It fails with errGoesOn unless still accepts the run.
 func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*data.Run, []data.Span) bool) error {
 	for {
-		it, err := commit.Patiently(en.abandoned, func() (*commit.Item, error) { return en.closing(en.abandoned, threadKey, key, e, still) })
+		it, err := commit.RetryUnavailable(en.abandoned, func() (*commit.Item, error) { return en.closing(en.abandoned, threadKey, key, e, still) })
 		if err != nil {
 			return err
 		}

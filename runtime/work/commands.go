@@ -23,7 +23,7 @@ func (en *Engine) Decide(of quota.Owner, cmd decide.Command) (*decide.Decided, e
 func (en *Engine) decide(it *commit.Item) error {
 	err := en.commits.Decide(it)
 	if err == nil && it.Out != nil {
-		en.tell(it)
+		en.logOutcome(it)
 	}
 	return err
 }

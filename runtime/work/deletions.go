@@ -43,7 +43,7 @@ func (en *Engine) finishDeletions(ctx context.Context) error {
 	const limit = 100
 	var errs []error
 	for last := (data.Deletion{}); ; {
-		list, err := commit.Patiently(ctx, func() ([]data.Deletion, error) {
+		list, err := commit.RetryUnavailable(ctx, func() ([]data.Deletion, error) {
 			return en.store.Deletions(ctx, last.ThreadKey, last.RunKey, limit)
 		})
 		if err != nil {

@@ -195,7 +195,7 @@ func (d *dispatcher) claim(head *data.RunHead, reserved *reservation) error {
 		if d.en.Stopping() {
 			return commit.ErrStopping
 		}
-		it, err := commit.Patiently(d.en.abandoned, func() (*commit.Item, error) { return d.claiming(d.en.abandoned, head, reserved) })
+		it, err := commit.RetryUnavailable(d.en.abandoned, func() (*commit.Item, error) { return d.claiming(d.en.abandoned, head, reserved) })
 		if err != nil {
 			return err
 		}

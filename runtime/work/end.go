@@ -170,7 +170,7 @@ func (l *live) waiting() ([]data.Message, error) {
 	if err := l.en.commits.Flush(); err != nil { // messages that Next has taken may be on their way to the store
 		return nil, err
 	}
-	return commit.Patiently(l.en.abandoned, func() ([]data.Message, error) {
+	return commit.RetryUnavailable(l.en.abandoned, func() ([]data.Message, error) {
 		return l.en.store.Queued(l.en.abandoned, l.run.Key)
 	})
 }
@@ -227,7 +227,7 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 	if err := l.en.commits.Flush(); err != nil { // the run's questions may be on their way to the store
 		return nil, err
 	}
-	o, err := commit.Patiently(l.en.abandoned, func() (agui.Outcome, error) {
+	o, err := commit.RetryUnavailable(l.en.abandoned, func() (agui.Outcome, error) {
 		return tail.Outcome(l.en.abandoned, l.en.store, l.run.Key)
 	})
 	base.Metadata = l.journal.finishMetadata(usage)

@@ -39,16 +39,9 @@ type Config struct {
 	Tracer   Tracer // nil traces nothing
 
 	Limits
-	Caps           data.Caps // over all instances of a cluster; zero without one
-	Bytes          int64     // total input of executing runs, small ones not counted; one alone may exceed it
-	BytesPerUser   int64
-	Said           int64 // total messages of executing runs, small ones not counted
-	SaidPerProject int64
-	SaidPerUser    int64
-	SaidPerRun     int64 // of one run; results and outputs of its tools count twice
-	Light          int   // an input, or messages, of fewer bytes count as none
-	MaxAttempts    int   // claims after a crash until a run fails
-	NoPrompts      bool  // what models are sent and answer is not stored
+	Accounts  bool      // there are users: each has a share of a limit on all
+	Caps      data.Caps // over all instances of a cluster; zero without one
+	NoPrompts bool      // what models are sent and answer is not stored
 
 	Identity Identity
 	// Offered is called with the plugins of all servers once they have changed.
@@ -80,6 +73,13 @@ type Limits struct {
 	FrameBytes     int // the most that an event may hold, default 8 MB, which is the clients' limit; only tests set less
 	StateBytes     int // a thread's state, default and at most 4 MiB
 	DeletedAtOnce  int // rows of a thread or a run that one transaction removes, default DeletedAtOnce
+	MaxAttempts    int // claims after a crash until a run fails as crash_loop, default 3
+
+	// Memory of running runs. Inputs and messages of a run up to LightBytes are not counted.
+	RunsBytes    int64 // total input, default a 16th of the memory, 48 MiB at most; one run alone may exceed it
+	RunsMessages int64 // total messages, default an 8th of the memory
+	RunMessages  int64 // messages of one run, with tool results and outputs counted twice, default 64 MiB
+	LightBytes   int   // default 64 KiB; only tests set less
 
 	Budgets []data.Budget // what model calls may use
 	Prices  data.Prices   // by which the costs of model calls are computed
@@ -110,6 +110,15 @@ func WithDefaults(l Limits, accounts bool) Limits {
 	l.EventBytes = min(max(cmp.Or(l.EventBytes, tail.MaxEvent), tail.LeastEvent), l.FrameBytes)
 	l.StateBytes = min(cmp.Or(l.StateBytes, MaxState), MaxState)
 	l.DeletedAtOnce = cmp.Or(l.DeletedAtOnce, DeletedAtOnce)
+	l.MaxAttempts = cmp.Or(l.MaxAttempts, 3)
+	if l.RunsBytes == 0 {
+		l.RunsBytes = CarriedBytes()
+	}
+	if l.RunsMessages == 0 {
+		l.RunsMessages = SaidBytes()
+	}
+	l.RunMessages = cmp.Or(l.RunMessages, 64<<20)
+	l.LightBytes = cmp.Or(l.LightBytes, 64<<10)
 	l.StepTimeout = cmp.Or(l.StepTimeout, 10*time.Minute)
 	l.RunTimeout = cmp.Or(l.RunTimeout, time.Hour)
 	l.ToolTimeout = cmp.Or(l.ToolTimeout, 2*time.Minute)
@@ -148,11 +157,11 @@ type Engine struct {
 	fence      sync.Once   // closes fenced
 	committing atomic.Bool // the queue is at work
 
-	handing atomic.Bool  // runs are handed over to another instance
-	shown   atomic.Int64 // see Show
-	drained atomic.Bool  // drain has returned
-	hurry   atomic.Int64 // until when orphans are looked for often, because an instance has ended
-	frees   atomic.Int64 // how often room has become free
+	handing     atomic.Bool  // runs are handed over to another instance
+	shown       atomic.Int64 // see Show
+	drained     atomic.Bool  // drain has returned
+	searchUntil atomic.Int64 // until when orphans are looked for often, because an instance has ended
+	frees       atomic.Int64 // how often room has become free
 
 	suspects suspects
 
@@ -218,15 +227,15 @@ func (en *Engine) Go(f func()) { en.tasks.Go(f) }
 func (en *Engine) Begin(ctx context.Context) error {
 	en.committing.Store(true)
 	en.tasks.Go(func() { en.commits.Run(en.abandoned) })
-	patiently := func(read func() error) error {
-		_, err := commit.Patiently(ctx, func() (none struct{}, err error) { return none, read() })
+	retry := func(read func() error) error {
+		_, err := commit.RetryUnavailable(ctx, func() (none struct{}, err error) { return none, read() })
 		return err
 	}
-	if err := patiently(func() error { return en.loadBudgets(ctx, en.store, "", time.Now()) }); err != nil {
+	if err := retry(func() error { return en.loadBudgets(ctx, en.store, "", time.Now()) }); err != nil {
 		return fmt.Errorf("read what was spent: %w", err)
 	}
 	if en.shared {
-		if err := patiently(func() error { return errors.Join(en.meet(ctx), en.introduce(ctx)) }); err != nil {
+		if err := retry(func() error { return errors.Join(en.meet(ctx), en.introduce(ctx)) }); err != nil {
 			return fmt.Errorf("meet the other servers: %w", err)
 		}
 	}

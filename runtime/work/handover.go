@@ -75,7 +75,7 @@ func (s *step) pass(ctx context.Context) error {
 		return nil // until the end of the drain
 	}
 	l.mu.Lock()
-	if l.gate != nil || l.released >= maxReleases || l.tells() {
+	if l.gate != nil || l.released >= maxReleases || l.speaks() {
 		l.mu.Unlock()
 		return nil
 	}
@@ -110,15 +110,15 @@ func (l *live) work(n int) {
 // handOver releases the run if a worker waits at a record and nothing is under way that another instance would repeat or fail.
 func (l *live) handOver() {
 	l.mu.Lock()
-	due := l.atRecord && l.working == 0 && !l.tells() && !l.calling() && l.release()
+	due := l.atRecord && l.working == 0 && !l.speaks() && !l.calling() && l.release()
 	l.mu.Unlock()
 	if due {
 		l.letGo()
 	}
 }
 
-// tells reports whether a message is open. l.mu is held.
-func (l *live) tells() bool {
+// speaks reports whether a message is open. l.mu is held.
+func (l *live) speaks() bool {
 	return slices.ContainsFunc(l.span.ver.Closers(), func(ev agui.Event) bool { return !isOuter(ev) })
 }
 

@@ -159,11 +159,11 @@ func (c *toolCall) keep(value json.RawMessage) error {
 func (l *live) kept(step int, call plugins.Use) json.RawMessage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.keeps(step, call)
+	return l.keptLocked(step, call)
 }
 
-// keeps is kept while l.mu is held.
-func (l *live) keeps(step int, call plugins.Use) json.RawMessage {
+// keptLocked is kept while l.mu is held.
+func (l *live) keptLocked(step int, call plugins.Use) json.RawMessage {
 	m := l.journal.find(step, call.Inside(keptPlace))
 	if m == nil || string(m.Output) == "null" {
 		return nil

@@ -22,7 +22,7 @@ func (l *live) own(ctx context.Context, ev agui.Event) error {
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	taken, err := commit.Patiently(ctx, func() ([]data.MessageHead, error) {
+	taken, err := commit.RetryUnavailable(ctx, func() ([]data.MessageHead, error) {
 		return l.en.store.MessageHeads(ctx, l.span.thread.Key, ids)
 	})
 	if err != nil {

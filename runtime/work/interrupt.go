@@ -63,7 +63,7 @@ func (c *toolCall) again(info *plugins.Info, why *plugins.Interrupted) bool {
 	l := c.s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.gate != nil || !info.Idempotent && (c.guard || !l.goesOn(c.m)) {
+	if l.gate != nil || !info.Idempotent && (c.guard || !l.isRepeatable(c.m)) {
 		return false
 	}
 	it := l.item()

@@ -136,8 +136,8 @@ func (en *Engine) Stats() Stats {
 	return s
 }
 
-// tell logs and measures the effects of a decision on runs.
-func (en *Engine) tell(it *commit.Item) {
+// logOutcome logs and measures the effects of a decision on runs.
+func (en *Engine) logOutcome(it *commit.Item) {
 	out := it.Out
 	for i := range out.Moves {
 		m := &out.Moves[i]
@@ -285,31 +285,31 @@ func (s *step) KeepsPrompts() bool { return s.l.prompts != nil }
 func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.Context, func(plugins.ModelCall, *plugins.ModelAnswer, error)) {
 	began := time.Now()
 	ctx, end := s.l.en.tracer.Begin(ctx, s.l.op(OpModel, "", ""))
-	told := agui.ModelCall{ID: NewID(), Status: agui.ModelStarted}
+	state := agui.ModelCall{ID: NewID(), Status: agui.ModelStarted}
 	a := &asking{step: s, prompt: data.Prompt{
-		PromptResult: data.PromptResult{Status: told.Status}, RunKey: s.l.run.Key, ID: told.ID, Step: s.number, StartedAt: began,
+		PromptResult: data.PromptResult{Status: state.Status}, RunKey: s.l.run.Key, ID: state.ID, Step: s.number, StartedAt: began,
 	}}
-	open := s.tell(told.Event(), func() []data.Row { return a.begin(p) })
+	open := s.emitOwn(state.Event(), func() []data.Row { return a.begin(p) })
 	if !open {
 		s.l.mu.Lock()
 		a.over()
 		s.l.mu.Unlock()
 	}
-	return plugins.WithModelCall(ctx, told.ID), func(c plugins.ModelCall, answer *plugins.ModelAnswer, err error) {
+	return plugins.WithModelCall(ctx, state.ID), func(c plugins.ModelCall, answer *plugins.ModelAnswer, err error) {
 		call := ModelEnd{c, err}
 		end(End{Err: err, Model: call})
 		s.l.en.measures.ModelCall(call, time.Since(began))
 		if !open {
 			return
 		}
-		told.Status, told.Error, told.FinishReason = agui.ModelFinished, refusal(err), Plain(clip(c.FinishReason, 200))
-		if told.Error != nil {
-			told.Status = agui.ModelFailed
+		state.Status, state.Error, state.FinishReason = agui.ModelFinished, refusal(err), Plain(clip(c.FinishReason, 200))
+		if state.Error != nil {
+			state.Status = agui.ModelFailed
 		}
 		if c.Usage != (agui.TokenUsage{Provider: c.Usage.Provider, Model: c.Usage.Model}) {
-			told.Usage = &agui.AddUsage(nil, c.Usage)[0] // within bounds
+			state.Usage = &agui.AddUsage(nil, c.Usage)[0] // within bounds
 		}
-		s.tell(told.Event(), func() []data.Row { return a.ended(&told, &c, answer) })
+		s.emitOwn(state.Event(), func() []data.Row { return a.ended(&state, &c, answer) })
 	}
 }
 

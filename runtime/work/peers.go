@@ -82,7 +82,7 @@ type Server struct {
 	Offer host.Offer
 
 	plugins *host.Registry // of Offer
-	told    string         // the hash of what it has told
+	hash    string         // of its description, empty before it has sent one
 }
 
 // about is the part of a description that seldom changes.
@@ -99,10 +99,10 @@ type peers struct {
 	counts  ServerCounts
 	servers []Server           // the living ones, ordered by id, also this one
 	ended   []Server           // those that have ended in the last minute: what they offered is accepted, and waits
-	known   map[string]*Server // what was told, by its hash
-	sent    string             // the hash of what this instance has told
-	load    Load               // as it was told
-	toldAt  time.Time
+	known   map[string]*Server // descriptions, by their hashes
+	sent    string             // the hash of the description that this instance has sent
+	load    Load               // as it was sent
+	sentAt  time.Time
 	// needs has the nodes of runs that were started with workflows which this instance has no more, or has with others. nodesRead counts
 	// those that were read since the last sweep.
 	needs     map[int64][]plugins.Node
@@ -181,7 +181,7 @@ func (en *Engine) loadNow() Load {
 // introduce sends the others the changes of this instance, if it is time.
 func (en *Engine) introduce(ctx context.Context) error {
 	en.peers.mu.Lock()
-	told, load, at := en.sent, en.load, en.toldAt
+	sent, load, at := en.sent, en.load, en.sentAt
 	en.peers.mu.Unlock()
 	if time.Since(at) < tellEach {
 		return nil
@@ -189,7 +189,7 @@ func (en *Engine) introduce(ctx context.Context) error {
 	about, partial := en.describe()
 	s := data.Server{About: about}
 	sum := sha256.Sum256(s.About)
-	if s.Told = hex.EncodeToString(sum[:]); s.Told == told {
+	if s.Hash = hex.EncodeToString(sum[:]); s.Hash == sent {
 		s.About = nil
 	}
 	now := en.loadNow()
@@ -207,7 +207,7 @@ func (en *Engine) introduce(ctx context.Context) error {
 	}
 	en.peers.mu.Lock()
 	defer en.peers.mu.Unlock()
-	en.sent, en.load, en.toldAt = s.Told, now, time.Now()
+	en.sent, en.load, en.sentAt = s.Hash, now, time.Now()
 	return nil
 }
 
@@ -251,27 +251,27 @@ func (en *Engine) learn(rows []data.Server) (changed bool) {
 	var counts ServerCounts
 	for i := range rows {
 		row := &rows[i]
-		told := en.known[row.Told]
-		if told == nil {
-			told = new(readServer(row))
+		about := en.known[row.Hash]
+		if about == nil {
+			about = new(readServer(row))
 		}
-		if row.Told != "" {
-			used[row.Told] = told
+		if row.Hash != "" {
+			used[row.Hash] = about
 		}
-		list = append(list, told.in(row))
+		list = append(list, about.in(row))
 		if row.Ended {
 			continue
 		}
 		living++
-		if told.Role != Worker && !row.Draining {
+		if about.Role != Worker && !row.Draining {
 			counts.Clients++
 		}
-		if told.Role != Gateway {
+		if about.Role != Gateway {
 			counts.Runs++
 		}
 	}
 	en.counts = counts
-	changed = !slices.EqualFunc(slices.Concat(en.servers, en.ended), list, func(a, b Server) bool { return a.ID == b.ID && a.told == b.told })
+	changed = !slices.EqualFunc(slices.Concat(en.servers, en.ended), list, func(a, b Server) bool { return a.ID == b.ID && a.hash == b.hash })
 	en.servers, en.ended, en.known = list[:living:living], list[living:], used
 	return changed
 }
@@ -286,14 +286,14 @@ func ReadServer(row *data.Server) Server {
 func readServer(row *data.Server) Server {
 	var a about
 	_ = json.Unmarshal(row.About, &a)
-	return Server{Identity: a.Identity, Offer: a.Offer, plugins: a.Offer.Registry(), told: row.Told}
+	return Server{Identity: a.Identity, Offer: a.Offer, plugins: a.Offer.Registry(), hash: row.Hash}
 }
 
 // in returns the server with the part that often changes.
 func (s *Server) in(row *data.Server) Server {
 	now := *s
 	now.ID, now.Addr, now.StartedAt, now.SeenAt, now.Draining = row.Instance, row.Addr, row.StartedAt, row.SeenAt, row.Draining
-	_ = json.Unmarshal(row.Load, &now.Load) // empty before it is told
+	_ = json.Unmarshal(row.Load, &now.Load) // empty before the first Tell
 	return now
 }
 
@@ -421,7 +421,7 @@ func (l *live) plan() []plugins.Node {
 }
 
 // others reports whether another instance that does not stop may execute a run with these nodes, nil for those of its workflow, and
-// whether one of them has a free slot. maybe tells also of those that have not told all that they offer.
+// whether one of them has a free slot. maybe counts also servers whose offer is not fully known.
 func (en *Engine) others(run *data.RunHead, nodes []plugins.Node) (maybe, any, free bool) {
 	en.peers.mu.Lock()
 	defer en.peers.mu.Unlock()
@@ -431,7 +431,7 @@ func (en *Engine) others(run *data.RunHead, nodes []plugins.Node) (maybe, any, f
 			continue
 		}
 		executes := s.executes(run, nodes)
-		maybe = maybe || executes || s.told == "" || s.Offer.Partial
+		maybe = maybe || executes || s.hash == "" || s.Offer.Partial
 		any, free = any || executes, free || executes && s.Free > 0
 	}
 	return maybe, any, free
@@ -488,7 +488,7 @@ func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
 		})
 	} else {
 		var run data.Run
-		run, err = commit.Patiently(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
+		run, err = commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
 		if err == nil && run.Status == data.Running && run.Owner == head.Owner {
 			err = en.fail(ctx, &run, fromLog, agentGone, nil, nil)
 		}

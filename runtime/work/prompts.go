@@ -313,13 +313,13 @@ func (a *asking) over() {
 }
 
 // ended returns the rows of the call's end. l.mu is held.
-func (a *asking) ended(told *agui.ModelCall, c *plugins.ModelCall, answer *plugins.ModelAnswer) []data.Row {
-	end := &data.PromptEnd{RunKey: a.prompt.RunKey, ID: told.ID, PromptResult: data.PromptResult{
-		Status: told.Status, Provider: Plain(clip(c.Usage.Provider, 200)), Model: Plain(clip(c.Usage.Model, 200)),
-		FinishReason: told.FinishReason, Error: told.Error, Took: max(time.Since(a.prompt.StartedAt), 1),
+func (a *asking) ended(state *agui.ModelCall, c *plugins.ModelCall, answer *plugins.ModelAnswer) []data.Row {
+	end := &data.PromptEnd{RunKey: a.prompt.RunKey, ID: state.ID, PromptResult: data.PromptResult{
+		Status: state.Status, Provider: Plain(clip(c.Usage.Provider, 200)), Model: Plain(clip(c.Usage.Model, 200)),
+		FinishReason: state.FinishReason, Error: state.Error, Took: max(time.Since(a.prompt.StartedAt), 1),
 	}}
-	if told.Usage != nil {
-		end.Usage = *told.Usage
+	if state.Usage != nil {
+		end.Usage = *state.Usage
 	}
 	if answer != nil {
 		end.FirstToken = answer.FirstToken

@@ -48,7 +48,7 @@ type need struct {
 	reserved          *reservation // set once the run is to be claimed
 	lacks             shortage     // why it was not at the last scan
 	foreign           bool         // this instance does not have its agent, as of the last scan
-	told              bool         // other servers were told that this one has no room for it
+	hinted            bool         // other servers got the hint that this one has no room for it
 	left              time.Time    // when a place was left last to the servers that can execute it
 }
 
@@ -123,13 +123,13 @@ func (q *runQueue) set(out *decide.Decided) {
 		q.leave(key, p)
 	case next.Do != decide.Rest && stands:
 		was := p.at.Value.(*need)
-		now := &need{Next: next, told: out.Told} // the next run may have another weight
+		now := &need{Next: next, hinted: out.Hinted} // the next run may have another weight
 		if was.Run.Key == next.Run.Key {
-			now.told, now.left = was.told, was.left
+			now.hinted, now.left = was.hinted, was.left
 		}
 		p.at.Value = now
 	case next.Do != decide.Rest:
-		q.stand(key, &need{Next: next, told: out.Told})
+		q.stand(key, &need{Next: next, hinted: out.Hinted})
 	}
 	q.mu.Unlock()
 	q.nudge()
@@ -404,15 +404,15 @@ func (q *runQueue) keepRoom(runs []roomless) {
 	}
 }
 
-// known adds to a run of an ended instance what keepRoom knows of it.
-func (q *runQueue) known(run *data.RunHead) roomless {
+// weighed adds to a run of an ended instance the weight that keepRoom has.
+func (q *runQueue) weighed(run *data.RunHead) roomless {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return roomless{run: *run, weight: q.roomless[run.Key].weight}
 }
 
-// fits reports whether a run for which room is kept lacks nothing now. Otherwise it updates the shortages, which block the runs in line.
-func (q *runQueue) fits(lacks func(*data.RunHead, data.Weight) shortage) bool {
+// hasRoom reports whether a run for which room is kept lacks nothing now. Otherwise it updates the shortages, which block the runs in line.
+func (q *runQueue) hasRoom(lacks func(*data.RunHead, data.Weight) shortage) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for key, r := range q.roomless {

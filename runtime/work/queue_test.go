@@ -128,7 +128,7 @@ func TestRunQueue_TellsOfRunsWithoutAgent(t *testing.T) {
 	for i, run := range []int64{1, 1, 2, 2, 3} {
 		head := data.RunHead{Key: run, ThreadKey: 7, Project: "p", User: "ann", Status: data.Queued}
 		out := &decide.Decided{Thread: 7, Open: []data.RunHead{head}, Next: decide.Next{Do: decide.ToClaim, Run: head}}
-		out.Told = run == 3
+		out.Hinted = run == 3
 		q.set(out)
 		if !q.serves(7) {
 			t.Errorf("look %d: it is not known yet that the agent is absent", i)
@@ -140,7 +140,7 @@ func TestRunQueue_TellsOfRunsWithoutAgent(t *testing.T) {
 			}
 			told += len(q.noRoom())
 		}
-		if want := 1 - i%2; out.Told && told > 0 || !out.Told && told != want || q.serves(7) {
+		if want := 1 - i%2; out.Hinted && told > 0 || !out.Hinted && told != want || q.serves(7) {
 			t.Errorf("look %d: run %d is told of %d times, want %d", i, run, told, want)
 		}
 	}
@@ -206,7 +206,7 @@ func TestRunQueue_LeavesOnePlaceForARun(t *testing.T) {
 // Room is looked for once a run that waits for it lacks nothing more.
 func TestRunQueue_KnowsWhichRunsFit(t *testing.T) {
 	t.Parallel()
-	cfg := &Config{Limits: Limits{Runs: 10, RunsPerUser: 2}, Bytes: 100, Light: 1}
+	cfg := &Config{Limits: Limits{Runs: 10, RunsPerUser: 2, RunsBytes: 100, LightBytes: 1}}
 	a := newAdmission(cfg, func(string) int { return 0 })
 	q := newRunQueue()
 	ann := data.RunHead{Key: 1, Project: "p", User: "ann", WorkflowID: "a"}
@@ -217,11 +217,11 @@ func TestRunQueue_KnowsWhichRunsFit(t *testing.T) {
 		held = append(held, r)
 	}
 	q.keepRoom([]roomless{{run: ann}, {run: big, weight: data.Weight{Asked: 60}}})
-	if q.known(&big).weight.Asked != 60 {
+	if q.weighed(&big).weight.Asked != 60 {
 		t.Error("the weight is forgotten")
 	}
 	bob, _ := a.try(&data.RunHead{Key: 3, Project: "p", User: "bob", WorkflowID: "a"}, data.Weight{})
-	if bob.release(); q.fits(a.lacks) {
+	if bob.release(); q.hasRoom(a.lacks) {
 		t.Error("a slot of another user is room")
 	}
 	if got := q.roomless[1].lacks; got != (shortage{slot: quota.User}) {
@@ -231,11 +231,11 @@ func TestRunQueue_KnowsWhichRunsFit(t *testing.T) {
 		t.Errorf("the other one lacks %+v", got)
 	}
 	held[0].release()
-	if !q.fits(a.lacks) {
+	if !q.hasRoom(a.lacks) {
 		t.Error("a slot of the user is no room")
 	}
 	held[0], _ = a.try(&ann, data.Weight{})
-	if !q.fits(a.lacks) {
+	if !q.hasRoom(a.lacks) {
 		t.Error("bytes are no room")
 	}
 }

@@ -57,7 +57,7 @@ func (en *Engine) recover(ctx context.Context) error {
 // takeOverNow takes over a run as it is now, and again if it has changed meanwhile.
 func (en *Engine) takeOverNow(ctx context.Context, key int64) error {
 	for {
-		run, err := commit.Patiently(ctx, func() (data.Run, error) { return en.store.Run(ctx, key) })
+		run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, key) })
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func unfinished(ctx context.Context, store data.Store, status data.Status, f fun
 	const limit = 500
 	var thread, key int64
 	for {
-		runs, err := commit.Patiently(ctx, func() ([]data.RunHead, error) { return store.Unfinished(ctx, status, thread, key, limit) })
+		runs, err := commit.RetryUnavailable(ctx, func() ([]data.RunHead, error) { return store.Unfinished(ctx, status, thread, key, limit) })
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func unfinished(ctx context.Context, store data.Store, status data.Status, f fun
 // crashed too often. It fails with noRoom in a cluster.
 func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	if !run.Released() {
-		crashed, err := commit.Patiently(ctx, func() (bool, error) { return crashed(ctx, en.store, run.Owner) })
+		crashed, err := commit.RetryUnavailable(ctx, func() (bool, error) { return crashed(ctx, en.store, run.Owner) })
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (en *Engine) reserve(run *data.RunHead, weight data.Weight) (*reservation, 
 // freed lets runs begin for which there is room now. Those that have lost their server come first.
 func (en *Engine) freed() {
 	en.frees.Add(1)
-	if en.queue.fits(en.admission.lacks) {
+	if en.queue.hasRoom(en.admission.lacks) {
 		en.lookForOrphans()
 	}
 	en.queue.nudge()
@@ -256,7 +256,7 @@ func (l *live) endReadBack(it *commit.Item, e ending, then func()) error {
 
 // failBroken fails a live run with events that could not be stored.
 func (en *Engine) failBroken(ctx context.Context, broken *live) error {
-	run, err := commit.Patiently(ctx, func() (data.Run, error) { return en.store.Run(ctx, broken.run.Key) })
+	run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, broken.run.Key) })
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func (en *Engine) failBroken(ctx context.Context, broken *live) error {
 
 // readBack makes the live form of a RUNNING run from a source, and an item with the events that this has staged.
 func (en *Engine) readBack(ctx context.Context, run *data.Run, from source) (l *live, it *commit.Item, err error) {
-	l, err = commit.Patiently(ctx, func() (*live, error) {
+	l, err = commit.RetryUnavailable(ctx, func() (*live, error) {
 		it = &commit.Item{}
 		if from == fromRows {
 			return en.readRows(ctx, run, it)
@@ -398,7 +398,7 @@ func (r *repair) interrupt() error {
 	thoughts := make(map[string]bool)
 	var unended []string
 	for _, ev := range l.span.ver.Closers() {
-		if about, _ := entityOf(ev); !r.isCut(about) || r.goesOnIn(ev) {
+		if about, _ := entityOf(ev); !r.isCut(about) || r.staysOpen(ev) {
 			continue
 		}
 		switch e := ev.(type) {
@@ -428,7 +428,7 @@ func (r *repair) interrupt() error {
 		if !r.isCut(callEntity(id)) && (m == nil || !r.isCutAt(m)) {
 			continue
 		}
-		if m != nil && m.Tool != "" && (l.goesOn(m) || !l.plugins.Settled(m.Tool)) { // the call itself decides when it is opened again
+		if m != nil && m.Tool != "" && (l.isRepeatable(m) || !l.plugins.Settled(m.Tool)) { // the call itself decides when it is opened again
 			continue
 		}
 		if err := r.failCall(id); err != nil {
@@ -441,8 +441,8 @@ func (r *repair) interrupt() error {
 	}))
 }
 
-// goesOnIn reports whether ev would end a step or a sub-agent in which a worker goes on after a crash.
-func (r *repair) goesOnIn(ev agui.Event) bool {
+// staysOpen reports whether ev would end a step or a sub-agent whose worker is called again after a crash.
+func (r *repair) staysOpen(ev agui.Event) bool {
 	switch e := ev.(type) {
 	case agui.StepFinished:
 		for _, st := range r.l.nodes.steps {
@@ -457,11 +457,11 @@ func (r *repair) goesOnIn(ev agui.Event) bool {
 	return false
 }
 
-// goesOn reports whether an open call will still get its own result: it was not made yet, may be made again, or has kept what it
+// isRepeatable reports whether an open call will still get its own result: it was not made yet, may be made again, or has kept what it
 // needs to go on. l.mu is held.
-func (l *live) goesOn(m *data.Memo) bool {
+func (l *live) isRepeatable(m *data.Memo) bool {
 	tool, ok := l.plugins.Tool(m.Tool)
-	return !m.Begun || ok && tool.Info().Idempotent || l.keeps(m.Step, plugins.Use{Place: m.Place}) != nil
+	return !m.Begun || ok && tool.Info().Idempotent || l.keptLocked(m.Step, plugins.Use{Place: m.Place}) != nil
 }
 
 // failCall stages the interrupted result of a call that gets no other, and completes its record.

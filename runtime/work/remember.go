@@ -39,7 +39,7 @@ func (s *step) Recall(ctx context.Context, keys []string) (map[string]string, er
 		for i, key := range some {
 			ids[i] = noteID(s.l.run.ThreadKey, s.agent, key)
 		}
-		found, err := commit.Patiently(ctx, func() (data.Page[data.PromptPiece], error) {
+		found, err := commit.RetryUnavailable(ctx, func() (data.Page[data.PromptPiece], error) {
 			return s.l.en.store.PromptPieces(ctx, s.l.run.Project, s.l.run.ThreadKey, ids)
 		})
 		if err != nil {

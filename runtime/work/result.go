@@ -30,7 +30,7 @@ func (c *toolCall) file(out *agui.ToolOutput) (data.Row, error) {
 	if results == nil || len(out.ResultSummary) <= loggedResult {
 		return nil, nil
 	}
-	key, err := commit.Patiently(c.s.ctx, func() (int64, error) {
+	key, err := commit.RetryUnavailable(c.s.ctx, func() (int64, error) {
 		return results.AddResult(c.s.ctx, l.run.Project, l.run.User, l.run.ThreadKey, c.m.CallID, out.ResultSummary)
 	})
 	if cause := context.Cause(c.s.ctx); cause != nil {

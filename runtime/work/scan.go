@@ -108,8 +108,8 @@ func (c *lineCursor) next(s *scan) *need {
 		if n.Do != decide.ToClaim || c.admits(s, n) {
 			return n
 		}
-		if n.lacks != (shortage{}) && !n.told {
-			n.told, s.full = true, append(s.full, n.Run.ThreadKey)
+		if n.lacks != (shortage{}) && !n.hinted {
+			n.hinted, s.full = true, append(s.full, n.Run.ThreadKey)
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func (en *Engine) watch() {
 		en.logUnshared(errors.Join(en.meet(en.abandoned), en.introduce(en.abandoned)))
 		if gone {
 			en.link.HintOrphans()
-			en.hurry.Store(time.Now().Add(sweepEach).UnixNano())
+			en.searchUntil.Store(time.Now().Add(sweepEach).UnixNano())
 		}
 		select {
 		case <-en.quit:
@@ -77,9 +77,9 @@ func (en *Engine) share() {
 			n++
 		}
 		now := time.Now()
-		hurry := now.UnixNano() < en.hurry.Load()
+		often := now.UnixNano() < en.searchUntil.Load()
 		if n%hurried > 0 {
-			if hurry {
+			if often {
 				en.logUnshared(en.takeOrphans(en.abandoned))
 			}
 			continue
@@ -88,7 +88,7 @@ func (en *Engine) share() {
 			en.logUnshared(en.queue.recount(func() (map[data.Name]int, error) { return en.store.CountQueued(en.abandoned) }))
 			en.logUnshared(en.pull(en.abandoned, &others))
 		}
-		if now.Before(next) && !hurry {
+		if now.Before(next) && !often {
 			if en.suspects.left > 0 {
 				en.logUnshared(en.takeOrphans(en.abandoned))
 			}
@@ -126,7 +126,7 @@ func (en *Engine) takeOrphans(ctx context.Context) error {
 		short, err = en.takeAll(ctx, short) // some have given their room back meanwhile
 	}
 	en.queue.keepRoom(short)
-	if en.frees.Load() != before && en.queue.fits(en.admission.lacks) { // since it was missing
+	if en.frees.Load() != before && en.queue.hasRoom(en.admission.lacks) { // since it was missing
 		en.lookForOrphans()
 	}
 	return err
@@ -139,14 +139,14 @@ func (en *Engine) takeEach(ctx context.Context) (short []roomless, err error) {
 	take := func(heads []data.RunHead) error {
 		runs := make([]roomless, len(heads))
 		for i := range heads {
-			runs[i] = en.queue.known(&heads[i])
+			runs[i] = en.queue.weighed(&heads[i])
 		}
 		more, err := en.takeAll(ctx, runs)
 		short = append(short, more...)
 		return err
 	}
 	for after, full := int64(0), true; full; {
-		left, err := commit.Patiently(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
+		left, err := commit.RetryUnavailable(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
 		if err != nil {
 			return short, err
 		}
@@ -193,7 +193,7 @@ func (en *Engine) cancelLeft(ctx context.Context, runs []data.RunHead) (rest []d
 
 // cancelOrphan ends a RUNNING run whose owner may not write any more.
 func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e ending) error {
-	run, err := commit.Patiently(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
+	run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
 	if err != nil || run.Status != data.Running || run.Owner != head.Owner {
 		return err
 	}

@@ -33,7 +33,7 @@ type span struct {
 	calls    map[string]string        // the tools of calls that may still owe a result, by toolCallId
 	slab     []byte                   // room for payloads
 	slabbed  time.Time                // when slab was made
-	output   []byte                   // the encoded Output of the event that was encoded last, if that is a told
+	output   []byte                   // the encoded Output of the event that was encoded last, if that is a callResult
 
 	began     began           // the beginning of the run's generation
 	brought   map[string]bool // messages that the generation has received or found, by id
@@ -108,7 +108,7 @@ func (sp *span) stored(ev agui.Event, most int) (agui.Event, []byte, error) {
 		return nil, nil, &plugins.Error{Code: "event_too_large", Message: fmt.Sprintf("An event may hold %d bytes", most)}
 	}
 	sp.output = nil
-	if t, ok := ev.(told); ok {
+	if t, ok := ev.(callResult); ok {
 		ev, sp.output = t.ToolCallResult, t.output
 	}
 	return ev, payload, nil
@@ -255,7 +255,7 @@ func (sp *span) reserve(id string) {
 	if !ok {
 		return
 	}
-	if m := sp.known(id); m.Seq == 0 {
+	if m := sp.rowOf(id); m.Seq == 0 {
 		sp.seq++
 		m.Seq = sp.seq
 		if msg.Role != agui.RoleReasoning && msg.Role != agui.RoleActivity {
@@ -268,13 +268,13 @@ func (sp *span) reserve(id string) {
 // under the same id.
 func (sp *span) begin(id string) {
 	sp.reserve(id)
-	if m := sp.known(id); m.State == data.MessageHidden {
+	if m := sp.rowOf(id); m.State == data.MessageHidden {
 		m.State = data.MessageConsumed
 	}
 }
 
-// known returns the row of a message as far as it is known.
-func (sp *span) known(id string) *data.Message {
+// rowOf returns the row of a message, a new one if it has none.
+func (sp *span) rowOf(id string) *data.Message {
 	m := sp.messages[id]
 	if m == nil {
 		m = &data.Message{ThreadKey: sp.thread.Key, RunKey: sp.runKey}
@@ -285,7 +285,7 @@ func (sp *span) known(id string) *data.Message {
 
 // message returns the row of a message in its current form in the log.
 func (sp *span) message(id string) *data.Message {
-	m := sp.known(id)
+	m := sp.rowOf(id)
 	if m.EventID == 0 {
 		m.EventID, m.State = sp.last, data.MessageConsumed
 	}

@@ -128,9 +128,9 @@ func (s *step) emit(ev agui.Event, rows func() []data.Row) error {
 	return nil
 }
 
-// tell emits an event with its rows that the worker does not know of. If this event or an earlier held one is refused, the worker gets the
+// emitOwn emits an event of the engine, with its rows. If this event or an earlier held one is refused, the worker gets the
 // error with its next use of the step.
-func (s *step) tell(ev agui.Event, rows func() []data.Row) (told bool) {
+func (s *step) emitOwn(ev agui.Event, rows func() []data.Row) (emitted bool) {
 	err := s.emit(ev, rows)
 	if err == nil {
 		return true
@@ -229,7 +229,7 @@ func (s *step) memo(u plugins.Use) (*data.Memo, error) {
 		found := *m
 		return &found, u.Check(m.Hash)
 	}
-	if most := 2 * l.en.cfg.SaidPerRun; len(l.journal.records) >= maxRecords || int64(l.journal.bytes) > most { // a tool's result in a Do is recorded for both
+	if most := 2 * l.en.cfg.RunMessages; len(l.journal.records) >= maxRecords || int64(l.journal.bytes) > most { // a tool's result in a Do is recorded for both
 		return nil, &plugins.Error{Code: "too_many_records", Message: fmt.Sprintf("A run may record %d things, of %d bytes", maxRecords, most)}
 	}
 	return &data.Memo{RunKey: l.run.Key, Generation: l.run.Generation, Step: s.number, Place: u.Place, Hash: u.Hash()}, nil
@@ -412,7 +412,7 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 		return nil, err
 	}
 	l.source.Room()
-	queued, err := commit.Patiently(s.ctx, func() ([]data.Message, error) { return l.en.store.Queued(ctx, l.run.Key) })
+	queued, err := commit.RetryUnavailable(s.ctx, func() ([]data.Message, error) { return l.en.store.Queued(ctx, l.run.Key) })
 	if err != nil {
 		return nil, err
 	}

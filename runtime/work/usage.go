@@ -34,7 +34,7 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 	for i := range reached {
 		s.l.logBudget(&reached[i])
 		if err == nil {
-			s.tell(reached[i].Event(), nil)
+			s.emitOwn(reached[i].Event(), nil)
 		}
 	}
 	return err

@@ -10,7 +10,7 @@ import (
 
 // weightOf returns the weight of an input of so many bytes: nothing if they are few, because the slot covers them.
 func (a *admission) weightOf(asked int64) int64 {
-	if asked <= int64(a.cfg.Light) {
+	if asked <= int64(a.cfg.LightBytes) {
 		return 0
 	}
 	return asked
@@ -19,13 +19,13 @@ func (a *admission) weightOf(asked int64) int64 {
 // weigh returns the weight of a run. Its messages count only if the run goes on. The weight is zero when the database does
 // not return it: the claim then finds the error.
 func (a *admission) weigh(ctx context.Context, r *data.RunHead) data.Weight {
-	w, err := commit.Patiently(ctx, func() (data.Weight, error) { return a.cfg.Store.Weight(ctx, r.ThreadKey, r.Key) })
+	w, err := commit.RetryUnavailable(ctx, func() (data.Weight, error) { return a.cfg.Store.Weight(ctx, r.ThreadKey, r.Key) })
 	if err != nil {
 		return data.Weight{}
 	}
 	w.Asked = a.weightOf(w.Asked)
 	w.Said *= 2 // a worker's answer is once more in its output
-	if !r.Answered || w.Said < int64(a.cfg.Light) {
+	if !r.Answered || w.Said < int64(a.cfg.LightBytes) {
 		w.Said = 0
 	}
 	return w

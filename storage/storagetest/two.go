@@ -74,7 +74,7 @@ func testDeletionGoesOn(t *testing.T, x, y *fixture) {
 // testServersTell tests that each instance reads the others' descriptions, and each only once.
 func testServersTell(t *testing.T, x, y *fixture) {
 	if err := errors.Join(
-		x.Tell(t.Context(), &data.Server{About: []byte(`{"name":"x"}`), Told: "1", Load: []byte(`{"free":1}`)}),
+		x.Tell(t.Context(), &data.Server{About: []byte(`{"name":"x"}`), Hash: "1", Load: []byte(`{"free":1}`)}),
 		x.Tell(t.Context(), &data.Server{Load: []byte(`{"free":2}`)}),
 	); err != nil {
 		t.Fatal(err)
@@ -88,17 +88,17 @@ func testServersTell(t *testing.T, x, y *fixture) {
 		if len(known) == 2 {
 			about = ""
 		}
-		if s := list[0]; string(s.About) != about || s.Told != "1" || string(s.Load) != `{"free":2}` || s.StartedAt.IsZero() || s.SeenAt.IsZero() {
+		if s := list[0]; string(s.About) != about || s.Hash != "1" || string(s.Load) != `{"free":2}` || s.StartedAt.IsZero() || s.SeenAt.IsZero() {
 			t.Errorf("with %q known x tells %+v", known, s)
 		}
-		if s := list[1]; len(s.About)+len(s.Load) > 0 || s.Told != "" {
+		if s := list[1]; len(s.About)+len(s.Load) > 0 || s.Hash != "" {
 			t.Errorf("y tells %+v", s)
 		}
 	}
 	if err := y.Fence(t.Context(), "x"); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := y.Servers(t.Context(), nil); err != nil || len(list) != 2 || list[0].Instance != "y" || list[0].Ended || !list[1].Ended || list[1].Told != "1" {
+	if list, err := y.Servers(t.Context(), nil); err != nil || len(list) != 2 || list[0].Instance != "y" || list[0].Ended || !list[1].Ended || list[1].Hash != "1" {
 		t.Errorf("once x is fenced servers are %+v, %v", list, err)
 	}
 }

@@ -112,7 +112,7 @@ func (s *Store) Tell(ctx context.Context, told *data.Server) error {
 	defer s.mu.Unlock()
 	if in := s.instances[s.instance]; s.beside != nil && in != nil {
 		if len(told.About) > 0 {
-			in.about.About, in.about.Told = told.About, told.Told
+			in.about.About, in.about.Hash = told.About, told.Hash
 		}
 		if len(told.Load) > 0 {
 			in.about.Load = told.Load
@@ -130,7 +130,7 @@ func (s *Store) Servers(ctx context.Context, known []string) (list []data.Server
 		if row.Ended = in.End != ""; s.beside == nil || row.Ended && s.clock().Sub(row.SeenAt) >= remembered {
 			continue
 		}
-		if slices.Contains(known, row.Told) {
+		if slices.Contains(known, row.Hash) {
 			row.About = nil
 		}
 		list = append(list, row)

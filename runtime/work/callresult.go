@@ -8,17 +8,17 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// told is a call's result with an encoded output, which the record of the call has too.
-type told struct {
+// callResult is a call's result with an encoded output, which the record of the call has too.
+type callResult struct {
 	agui.ToolCallResult
 	output []byte // without parts, which the event has
 }
 
-func toldOf(m *data.Memo, out *agui.ToolOutput) told {
+func newCallResult(m *data.Memo, out *agui.ToolOutput) callResult {
 	shown := *out
 	shown.Parts = nil
 	output, _ := shown.MarshalJSON() // never fails
-	return told{
+	return callResult{
 		ToolCallResult: agui.ToolCallResult{
 			MessageID: NewID(), ToolCallID: m.CallID, Content: out.ResultSummary, Parts: out.Parts, Output: &shown,
 		},
@@ -27,7 +27,7 @@ func toldOf(m *data.Memo, out *agui.ToolOutput) told {
 }
 
 // memo returns the output as its record stores it, with its parts.
-func (t told) memo() json.RawMessage {
+func (t callResult) memo() json.RawMessage {
 	if len(t.Parts) == 0 {
 		return t.output
 	}
@@ -35,13 +35,13 @@ func (t told) memo() json.RawMessage {
 }
 
 // WithCommon returns the event with its common members replaced, and still encoded.
-func (t told) WithCommon(b agui.Base) agui.Event {
+func (t callResult) WithCommon(b agui.Base) agui.Event {
 	t.Base = b
 	return t
 }
 
 // AppendJSON appends the event in projection p.
-func (t told) AppendJSON(dst []byte, p agui.Projection) []byte {
+func (t callResult) AppendJSON(dst []byte, p agui.Projection) []byte {
 	if p == agui.Stored {
 		return t.AppendStored(dst, t.output)
 	}
