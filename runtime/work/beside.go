@@ -95,8 +95,8 @@ func (en *Engine) look() {
 		}
 		alone := en.store.Alone()
 		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
-		en.recount(ctx)                  // also alone: a run that nobody executed may have ended
-		if !alone || scope == tail.All { // else nobody asks for anything
+		en.recount(ctx)                                          // also alone: a run that nobody executed may have ended
+		if en.countRuns() > 0 && (!alone || scope == tail.All) { // else nobody asks for anything
 			en.cancelAsked(ctx)
 		}
 		if alone {

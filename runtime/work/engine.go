@@ -162,6 +162,7 @@ type Engine struct {
 	drained     atomic.Bool  // drain has returned
 	searchUntil atomic.Int64 // until when orphans are looked for often, because an instance has ended
 	frees       atomic.Int64 // how often room has become free
+	nextExpiry  atomic.Int64 // when expire searches next, in Unix milliseconds
 
 	suspects suspects
 
@@ -330,6 +331,11 @@ func (en *Engine) show(batch []*commit.Item) {
 		if out := it.Out; out != nil {
 			thread, rows = cmp.Or(thread, out.Thread), out.Rows
 			change = &tail.Change{Busy: out.Busy(), Here: en.executes(out), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
+		}
+		for _, row := range rows {
+			if in, ok := row.(*data.Interrupt); ok && in.ExpiresAt != nil {
+				en.expiresAt(*in.ExpiresAt)
+			}
 		}
 		en.cfg.Logs.Deliver(thread, it.Records, rows, change)
 		en.link.News(thread)

@@ -10,6 +10,11 @@ import (
 	"github.com/batonrun/baton/runtime/decide"
 )
 
+const (
+	expiryEach    = 5 * time.Second // between two searches for interrupts that expire until the next one
+	expiredAtOnce = 100
+)
+
 // expire answers interrupts that have expired, as one instance of a cluster does. It ends when the runtime stops.
 func (en *Engine) expire() {
 	mine := false
@@ -19,21 +24,37 @@ func (en *Engine) expire() {
 		select {
 		case <-en.quit:
 			return
-		case now := <-tick.C:
-			en.cfg.Feeds.Sweep(now)
+		case at := <-tick.C:
+			en.cfg.Feeds.Sweep(at)
 		}
 		if !mine {
 			mine, _ = en.store.TakeDuty(en.abandoned, dutyExpiry)
 		}
-		if !mine {
+		now := time.Now()
+		if !mine || now.UnixMilli() < en.nextExpiry.Load() {
 			continue
 		}
-		late, err := en.store.Expired(en.abandoned, time.Now(), 100)
-		if err != nil {
-			continue // readiness reports it; the next tick tries again
+		en.nextExpiry.Store(now.Add(expiryEach).UnixMilli())
+		soon, err := en.store.Expired(en.abandoned, now.Add(expiryEach), expiredAtOnce)
+		if err != nil || len(soon) == expiredAtOnce { // readiness reports the error
+			en.nextExpiry.Store(0)
 		}
-		for i := range late {
-			en.expireOne(&late[i])
+		for i := range soon {
+			if soon[i].ExpiresAt.After(now) {
+				en.expiresAt(*soon[i].ExpiresAt)
+				break
+			}
+			en.expireOne(&soon[i])
+		}
+	}
+}
+
+// expiresAt has expire search no later than at a time.
+func (en *Engine) expiresAt(at time.Time) {
+	for ms := at.UnixMilli(); ; {
+		next := en.nextExpiry.Load()
+		if next <= ms || en.nextExpiry.CompareAndSwap(next, ms) {
+			return
 		}
 	}
 }

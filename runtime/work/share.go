@@ -21,6 +21,8 @@ import (
 
 const (
 	watchEach = time.Second
+	// aloneEach is the number of looks of which one reads the descriptions of servers while there is no other.
+	aloneEach = 5
 	// sweepEach is how often an instance looks for work of instances that have ended, besides when one ends.
 	sweepEach = 5 * time.Second
 	// hurried is how often orphans are looked for during watchEach, shortly after an instance has ended or while one drains.
@@ -39,10 +41,13 @@ const (
 func (en *Engine) watch() {
 	tick := time.NewTicker(watchEach)
 	defer tick.Stop()
-	for {
+	for n := 0; ; n++ {
 		gone, err := en.store.Watch(en.abandoned)
 		en.logUnshared(err)
-		en.logUnshared(errors.Join(en.meet(en.abandoned), en.introduce(en.abandoned)))
+		if !en.store.Alone() || n%aloneEach == 0 {
+			en.logUnshared(en.meet(en.abandoned))
+		}
+		en.logUnshared(en.introduce(en.abandoned))
 		if gone {
 			en.link.HintOrphans()
 			en.searchUntil.Store(time.Now().Add(sweepEach).UnixNano())
