@@ -4,13 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -138,44 +136,5 @@ func TestDecisionsShareStatements(t *testing.T) {
 	}
 	if bare := count([]data.Ask{{Thread: 1}}); bare >= one-3 {
 		t.Errorf("a decision that asks for little takes %d statements of %d", bare, one)
-	}
-}
-
-// Records may be large, and commits wait while they are removed.
-func TestLargeRecordsArePrunedByParts(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	var parts atomic.Int64
-	db := tapped(t, func(query string, do func() error) error {
-		if strings.Contains(query, "DELETE FROM memos") {
-			parts.Add(1)
-		}
-		return do()
-	})
-	if err := db.Join(ctx, "instance", ""); err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	ended := now.Add(-2 * keepAfter)
-	rows := []data.Row{
-		&data.Thread{ThreadHead: data.ThreadHead{Key: 1, Project: "p", User: "u", ID: "t", ConversationID: "c"}},
-		&data.Run{RunHead: data.RunHead{Key: 1, ThreadKey: 1, Generation: 1, Status: data.Completed, FinishedAt: &ended}},
-	}
-	output := json.RawMessage(`"` + strings.Repeat("x", deletedBytes/2) + `"`)
-	for step := range 5 {
-		rows = append(rows, &data.Memo{RunKey: 1, Generation: 1, Step: step + 1, Place: "do#1", Done: true, Output: output})
-	}
-	if err := db.Commit(ctx, 1, &data.Batch{Rows: rows}); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Prune(ctx, now); err != nil {
-		t.Fatal(err)
-	}
-	left, err := db.Memos(ctx, 1, 1)
-	if err != nil || len(left) > 0 {
-		t.Errorf("%d records are left, %v", len(left), err)
-	}
-	if got := parts.Load(); got != 3 {
-		t.Errorf("five records of half a part each went in %d parts, want 3", got)
 	}
 }

@@ -70,25 +70,6 @@ JOIN prompt_pieces ON id = at ORDER BY at`
 SELECT ` + messageColumns + `, key FROM messages WHERE thread_key = ` + threadOfProject + ` AND seq = ANY (?)` + newestFirst
 )
 
-// The pieces that no other run uses.
-var piecesOfRun = deletion{
-	sizes: `
-SELECT octet_length(body) FROM prompt_pieces WHERE id IN (` + loosePieces + `) ORDER BY id LIMIT ?`,
-	remove: `
-DELETE FROM prompt_pieces WHERE id IN (
-	SELECT id FROM prompt_pieces WHERE id IN (` + loosePieces + `) ORDER BY id LIMIT ?)`,
-	sizesOfRuns: `
-SELECT u.run_key, octet_length(p.body) FROM prompt_uses u CROSS JOIN prompt_pieces p WHERE u.run_key = ANY (?) AND p.id = u.piece LIMIT ?`,
-	removeOfRuns: `
-DELETE FROM prompt_pieces WHERE id IN (
-	SELECT piece FROM prompt_uses u WHERE run_key = ANY (?) GROUP BY piece
-	HAVING count(*) = (SELECT count(*) FROM prompt_uses o WHERE o.piece = u.piece))`,
-}
-
-const loosePieces = `
-	SELECT piece FROM prompt_uses u WHERE run_key = ? AND NOT EXISTS (
-		SELECT 1 FROM prompt_uses o WHERE o.piece = u.piece AND o.run_key <> u.run_key)`
-
 func promptCells(p *data.Prompt) []any {
 	cells := append([]any{p.RunKey, p.ID, p.Step}, resultCellsOf(&p.PromptResult)...)
 	return append(cells[:9:9], p.Sent, raw(p.Changes), orNull(p.Answer), msLong(p.FirstToken), msLong(p.Took), ms(p.StartedAt))

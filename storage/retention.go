@@ -31,24 +31,17 @@ WHERE project_id = ? AND created_at < ? AND (created_at, key) > (?, ?)
 ORDER BY created_at, key LIMIT ?`
 
 	// A segment may hold events of other runs, too: each event counts alike.
-	selectSizedSpans = `
-SELECT s.run_key, s.n, s.thread_key, s.first_event_id, s.last_event_id, t.last_seq,
-	(SELECT count(*)` + rowsOfSpan + `),
-	(SELECT COALESCE(sum(octet_length(e.payload)), 0)` + rowsOfSpan + `),
-	(SELECT count(*)` + segmentsOfSpan + ` AND (g.first_event_id < s.first_event_id OR g.last_event_id > s.last_event_id)),
+	selectEventsOf = `
+SELECT s.run_key, s.first_event_id, s.last_event_id,
+	(SELECT COALESCE(sum(octet_length(e.payload)), 0)
+	FROM events e WHERE e.thread_key = s.thread_key AND e.last_event_id >= s.first_event_id AND e.last_event_id <= s.last_event_id
+		AND e.run_key = s.run_key),
 	(SELECT COALESCE(sum(octet_length(g.data) * (
 		CASE WHEN g.last_event_id < s.last_event_id THEN g.last_event_id ELSE s.last_event_id END
 		- CASE WHEN g.first_event_id > s.first_event_id THEN g.first_event_id ELSE s.first_event_id END + 1
-		) / (g.last_event_id - g.first_event_id + 1)), 0)` + segmentsOfSpan + `)
-FROM run_spans s JOIN threads t ON t.key = s.thread_key
-WHERE s.run_key = ANY (?) LIMIT ?`
-
-	rowsOfSpan = `
-	FROM events e WHERE e.thread_key = s.thread_key AND e.last_event_id >= s.first_event_id AND e.last_event_id <= s.last_event_id
-		AND e.run_key = s.run_key`
-
-	segmentsOfSpan = `
-	FROM event_segments g WHERE g.thread_key = s.thread_key AND g.last_event_id >= s.first_event_id AND g.first_event_id <= s.last_event_id`
+		) / (g.last_event_id - g.first_event_id + 1)), 0)
+	FROM event_segments g WHERE g.thread_key = s.thread_key AND g.last_event_id >= s.first_event_id AND g.first_event_id <= s.last_event_id)
+FROM run_spans s WHERE s.run_key = ANY (?) LIMIT ?`
 )
 
 // retention removes old data.
@@ -84,14 +77,16 @@ func (r retention) EndedRuns(ctx context.Context, project string, before time.Ti
 
 // EventsOf implements [data.Retainer].
 func (r retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]data.EventsSize, error) {
-	spans, err := all(ctx, r.read, scanSizedSpan, selectSizedSpans, r.d.list(runKeys), maxCount)
 	sizes := make(map[int64]data.EventsSize)
-	for _, s := range spans {
-		size := sizes[s.RunKey]
-		size.Events += int(max(s.Last-s.First+1, 0))
-		size.Bytes += s.plain + s.sealed
-		sizes[s.RunKey] = size
-	}
+	_, err := all(ctx, r.read, func(rows *sql.Rows) (struct{}, error) {
+		var run, first, last, plain, sealed int64
+		err := rows.Scan(&run, &first, &last, &plain, &sealed)
+		size := sizes[run]
+		size.Events += int(max(last-first+1, 0))
+		size.Bytes += plain + sealed
+		sizes[run] = size
+		return struct{}{}, err
+	}, selectEventsOf, r.d.list(runKeys), maxCount)
 	return sizes, err
 }
 
@@ -108,17 +103,12 @@ FROM (SELECT run_key, min(generation) AS generation FROM memos WHERE run_key > ?
 JOIN runs r ON r.key = recorded.run_key
 ORDER BY recorded.run_key`
 
-	sizeRecords = `
-SELECT COALESCE(octet_length(m.output), 0)` + uselessRecords
-
 	deleteRecords = `
 DELETE FROM memos WHERE (run_key, generation, step, place) IN (
-	SELECT m.run_key, m.generation, m.step, m.place` + uselessRecords + `)`
-
-	uselessRecords = ` FROM runs r JOIN memos m ON m.run_key = r.key
+	SELECT m.run_key, m.generation, m.step, m.place FROM runs r JOIN memos m ON m.run_key = r.key
 	WHERE r.key = ANY (?) AND m.generation <
 		r.generation + CASE WHEN r.status IN ('COMPLETED', 'FAILED', 'CANCELLED') AND r.finished_at < ? THEN 1 ELSE 0 END
-	LIMIT ?`
+	LIMIT ?)`
 
 	forgetKeys = `
 DELETE FROM idempotency_keys WHERE scope IN (
@@ -161,7 +151,8 @@ func (r retention) Prune(ctx context.Context, now time.Time) error {
 		for i := range list {
 			runs[i] = list[i].run
 		}
-		return true, r.tidyLarge(ctx, sizeRecords, deleteRecords, r.d.list(runs), before)
+		_, err = r.tidy(ctx, deleteRecords, r.d.list(runs), before)
+		return true, err
 	})
 	if err != nil {
 		return err

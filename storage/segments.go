@@ -3,7 +3,7 @@ package storage
 import (
 	"context"
 	"database/sql"
-	"errors"
+	"math"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
@@ -57,35 +57,30 @@ func (r logReader) readSegments(ctx context.Context, thread int64, p *eventlog.P
 	return nil
 }
 
-// deleteSealed removes the next events of a run from the segments of a span.
-func (r *removal) deleteSealed(span *data.Span) (left bool, err error) {
-	for at := span.First - 1; ; {
-		s, err := one(r.ctx, r, scanSegment, selectSegments, span.ThreadKey, at, span.Last+1, 1)
-		if errors.Is(err, data.ErrNotFound) {
-			return false, nil
-		}
-		if err != nil || r.over() {
-			return true, err
-		}
+// deleteSealed removes the events of a run from the segments that a span shares with other runs. These are at most two.
+func (r *removal) deleteSealed(span *data.Span) error {
+	last := span.Last
+	if last == 0 {
+		last = math.MaxInt64 - 1
+	}
+	segments, err := all(r.ctx, r, scanSegment, selectSegments, span.ThreadKey, span.First-1, last+1, 2)
+	for i := range segments {
+		s := &segments[i]
 		s.Thread = span.ThreadKey
-		if err := r.deleteFromSegment(&s, span.RunKey); err != nil {
-			return false, err
+		left, n, err := r.c.codec.Without(s, span.RunKey)
+		if err != nil {
+			return r.fail(err)
 		}
-		at = s.Last
+		switch {
+		case n == 0:
+		case left.Events == 0:
+			err = r.exec(deleteSegment, s.Thread, s.Last)
+		default:
+			err = r.exec(replaceSegment, left.Events, left.Data, s.Thread, s.Last)
+		}
+		if err != nil {
+			return err
+		}
 	}
-}
-
-func (r *removal) deleteFromSegment(s *eventlog.Segment, runKey int64) error {
-	left, rows, bytes, err := r.c.codec.Without(s, runKey)
-	if err != nil {
-		return r.fail(err)
-	}
-	r.rows, r.bytes = r.rows-rows, r.bytes-bytes
-	switch {
-	case rows == 0:
-		return nil
-	case left.Events == 0:
-		return r.exec(deleteSegment, s.Thread, s.Last)
-	}
-	return r.exec(replaceSegment, left.Events, left.Data, s.Thread, s.Last)
+	return err
 }

@@ -88,9 +88,6 @@ WHERE t.conversation_id = ? AND t.project_id = ?`
 WHERE t.project_id = ? AND t.user_id = ?
 ORDER BY t.updated_at DESC, t.key DESC LIMIT 1`
 
-	raiseLastSeq = `
-UPDATE threads SET last_seq = ? WHERE key = ? AND last_seq < ?`
-
 	// A list does not show the state, which can be large.
 	listedColumns = `
 SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, t.last_message_seq, t.created_at,

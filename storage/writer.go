@@ -182,7 +182,7 @@ func (w *writer) asInstance(ctx context.Context, fn func(*tx) error) error {
 }
 
 // tidyRows is how many rows one transaction removes: commits and the lease wait for it.
-const tidyRows = 1000
+const tidyRows = 200
 
 // tidy runs a statement until it removes no more rows, and returns how many it has removed. The last parameter is a number of rows;
 // each run is a transaction of its own, and commits continue in between.
@@ -202,22 +202,6 @@ func (w *writer) tidySome(ctx context.Context, query string, args ...any) (n int
 		return err
 	})
 	return n, err
-}
-
-// tidyLarge is tidy for rows that may be large: sizes selects the sizes of the next rows, and takes the same parameters.
-func (w *writer) tidyLarge(ctx context.Context, sizes, remove string, args ...any) error {
-	return inTurns(ctx, func() (more bool, err error) {
-		err = w.aside(ctx, func(tx *tx) error {
-			list, err := all(ctx, tx, scalar[int], sizes, append(slices.Clip(args), tidyRows)...)
-			n, _ := within(list, deletedBytes)
-			if n == 0 {
-				return err
-			}
-			more = n < len(list) || n == tidyRows
-			return tx.exec(remove, append(slices.Clip(args), n)...)
-		})
-		return more, err
-	})
 }
 
 // inTurns calls do until it has nothing more to do. In between others have their turns.

@@ -94,8 +94,8 @@ type Limits struct {
 	Calm            time.Duration // see suspects, default 30 s; tests set less, or a negative one for no suspects
 }
 
-// DeletedAtOnce is the default of Limits.DeletedAtOnce. The commits of runs wait for each transaction.
-const DeletedAtOnce = 500
+// DeletedAtOnce is the default of Limits.DeletedAtOnce. The commits of runs wait for each transaction, whose rows may be large.
+const DeletedAtOnce = 100
 
 // WithDefaults returns l with its defaults. accounts says whether there are users.
 func WithDefaults(l Limits, accounts bool) Limits {

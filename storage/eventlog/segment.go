@@ -30,25 +30,23 @@ func (c *Codec) Segment(rows []Row) Segment {
 	return s
 }
 
-// Without returns the segment without the rows of a run, and the number and the bytes of these rows. It has no events when nothing is
-// left.
-func (c *Codec) Without(s *Segment, run int64) (left Segment, n, bytes int, err error) {
+// Without returns the segment without the rows of a run, and the number of these rows. It has no events when nothing is left.
+func (c *Codec) Without(s *Segment, run int64) (left Segment, n int, err error) {
 	rows, err := s.rows(c.Decoder)
 	if err != nil {
-		return left, 0, 0, err
+		return left, 0, err
 	}
 	kept := rows[:0]
 	for _, row := range rows {
 		if row.Run != run {
 			kept = append(kept, row)
-			continue
 		}
-		n, bytes = n+1, bytes+len(row.Payload)
 	}
+	n = len(rows) - len(kept)
 	if n > 0 && len(kept) > 0 {
 		left = c.Segment(kept)
 	}
-	return left, n, bytes, nil
+	return left, n, nil
 }
 
 // rows decompresses the segment.
