@@ -13,7 +13,7 @@ import (
 )
 
 // The latest step of a node usually implies the node's state. Then the step has tells_node set and the node has no row, or an
-// outdated one. Otherwise the node's row has the state. A step that a run implies tells its node, too: see implied.go.
+// outdated one. Otherwise the node's row has the state.
 
 const toldColumns = `status, CASE status WHEN 'COMPLETED' THEN 1.0 ELSE 0.0 END, NULL, output, error, started_at, completed_at,
 	number`
@@ -107,22 +107,16 @@ func toldOutput(s *data.Step) json.RawMessage {
 	return text
 }
 
-// writeSteps writes the pending steps and nodes but those that their runs imply.
-func (tx *commitTx) writeSteps(im implied) error {
+// writeSteps writes the pending steps and nodes.
+func (tx *commitTx) writeSteps() error {
 	p := tx.pending
 	if len(p.steps.rows)+len(p.nodes.rows) == 0 {
 		return tx.err
 	}
-	steps, latest := make([]telling, 0, len(p.steps.rows)), make(map[label]int, len(p.steps.rows))
-	var ended []data.Step
+	steps, latest := make([]telling, len(p.steps.rows)), make(map[label]int, len(p.steps.rows))
 	for i := range p.steps.rows {
-		switch s := &p.steps.rows[i]; {
-		case im[s.RunKey] != s:
-			latest[label{s.RunKey, s.NodeID}] = len(steps)
-			steps = append(steps, telling{Step: *s})
-		case p.runs.get(s.RunKey) == nil:
-			ended = append(ended, *s)
-		}
+		s := &p.steps.rows[i]
+		steps[i], latest[label{s.RunKey, s.NodeID}] = telling{Step: *s}, i
 	}
 	nodes, err := tx.toldNodes(latest)
 	if err != nil {
@@ -130,9 +124,7 @@ func (tx *commitTx) writeSteps(im implied) error {
 	}
 	for i := range p.nodes.rows {
 		n := &p.nodes.rows[i]
-		if at, ok := latest[label{n.RunKey, n.NodeID}]; !ok && im[n.RunKey] != nil && im[n.RunKey].NodeID == n.NodeID {
-			continue
-		} else if ok && tells(&steps[at].Step, n) {
+		if at, ok := latest[label{n.RunKey, n.NodeID}]; ok && tells(&steps[at].Step, n) {
 			steps[at].node = true
 		} else {
 			nodes = append(nodes, *n)
@@ -141,7 +133,6 @@ func (tx *commitTx) writeSteps(im implied) error {
 	known := slices.DeleteFunc(slices.Clone(nodes), func(n data.Node) bool { return p.runs.get(n.RunKey) != nil })
 	write(tx, known, silenceSteps, nodeKeyCells)
 	write(tx, steps, upsertStep, tellingCells)
-	write(tx, ended, upsertEnded, endedStepCells)
 	write(tx, nodes, upsertNode, nodeCells)
 	return tx.err
 }
@@ -184,21 +175,11 @@ func scanNode(rows *sql.Rows) (n data.Node, err error) {
 
 // Nodes returns the states of the run's nodes, by their ids.
 func (r keyed) Nodes(ctx context.Context, runKey int64) ([]data.Node, error) {
-	if step, err := impliedStep(ctx, r.q, selectImplied, runKey); err != nil || len(step) > 0 {
-		return nodesOf(step), err
-	}
 	return latestNodes(ctx, r.q, selectNodes, runKey, runKey)
 }
 
 // NodeStates is Nodes of a project's run, without their outputs.
 func (r reader) NodeStates(ctx context.Context, project string, runKey int64) ([]data.Node, error) {
-	if step, err := impliedStep(ctx, r.q, selectImpliedOfProject, runKey, project); err != nil || len(step) > 0 {
-		list := nodesOf(step)
-		for i := range list {
-			list[i].Output = nil
-		}
-		return list, err
-	}
 	return latestNodes(ctx, r.q, selectNodeStates, runKey, project, runKey, project)
 }
 

@@ -349,13 +349,9 @@ func (tx *commitTx) flush() error {
 
 func (tx *commitTx) writePending() error {
 	p := tx.pending
-	if err := tx.writeImplied(); err != nil {
-		return err
-	}
-	im := p.implied()
 	active := func(h data.RunHead) bool { return h.Status == data.Running || h.Status == data.Waiting }
 	leaving, entering := divide(p.heads.rows, active)
-	leaving, ended := p.withResults(leaving, im)
+	leaving, ended := p.withResults(leaving)
 	write(tx, p.threadHeads.rows, updateThread, threadHeadCells)
 	write(tx, p.crashes.rows, crashRun, crashesCells)
 	write(tx, leaving, updateRun, headCells)
@@ -372,12 +368,12 @@ func (tx *commitTx) writePending() error {
 	write(tx, p.patches.rows, patchThread, patchCells)
 	write(tx, entering, updateRun, headCells)
 	write(tx, p.cancels, askCancel, cancelCells)
-	write(tx, p.begun(im), insertRun, begunCells)
+	write(tx, p.runs.rows, insertRun, runCells)
 	write(tx, p.runs.rows, insertInput, inputCells)
 	write(tx, p.runs.rows, insertTerms, termCells)
 	write(tx, p.names, insertName, nameCells)
 	write(tx, p.spans.rows, insertSpan, spanCells)
-	if err := tx.writeSteps(im); err != nil {
+	if err := tx.writeSteps(); err != nil {
 		return err
 	}
 
@@ -434,18 +430,17 @@ func (tx *commitTx) finish() error {
 	return tx.send()
 }
 
-// endedRun is a run that ends, with its result and the end of the step that it implies.
+// endedRun is a run that ends, with its result.
 type endedRun struct {
 	head   data.RunHead
 	result data.RunResult
-	step   *time.Time
 }
 
 // withResults divides runs into those without and those with a pending result, and removes these results.
-func (p *pending) withResults(heads []data.RunHead, im implied) (without []data.RunHead, with []endedRun) {
+func (p *pending) withResults(heads []data.RunHead) (without []data.RunHead, with []endedRun) {
 	for _, h := range heads {
 		if r := p.results.get(h.Key); r != nil {
-			with = append(with, endedRun{h, *r, im.completedAt(h.Key)})
+			with = append(with, endedRun{h, *r})
 		} else {
 			without = append(without, h)
 		}
@@ -456,15 +451,6 @@ func (p *pending) withResults(heads []data.RunHead, im implied) (without []data.
 	}
 	p.results.rows = slices.DeleteFunc(p.results.rows, func(r data.RunResult) bool { return ended[r.Key] })
 	return without, with
-}
-
-// begun returns the new runs with the steps that they imply.
-func (p *pending) begun(im implied) []begunRun {
-	list := make([]begunRun, len(p.runs.rows))
-	for i := range p.runs.rows {
-		list[i] = begunRun{&p.runs.rows[i], im[p.runs.rows[i].Key]}
-	}
-	return list
 }
 
 // divide returns the rows for which is returns false, and those for which it returns true.

@@ -14,10 +14,10 @@ const headColumns = `thread_key, project_id, user_id, id, agent, workflow_id, st
 
 const (
 	insertRun = `
-INSERT INTO runs (` + headColumns + `, output_summary, usage, step_id, step_started_at, step_completed_at)
+INSERT INTO runs (` + headColumns + `, output_summary, usage)
 VALUES (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint, ?::bigint, ?::bigint, ?::text,
 	?::bigint, ?::boolean, ?::text, ?::text, ?::boolean, ?::bigint, ?::text, ?::timestamptz, ?::timestamptz,
-	?::timestamptz, ?::timestamptz, ?::timestamptz, ?::bigint, ?::text, ?::text, ?::text, ?::timestamptz, ?::timestamptz)`
+	?::timestamptz, ?::timestamptz, ?::timestamptz, ?::bigint, ?::text, ?::text)`
 
 	insertInput = `
 INSERT INTO run_inputs (run_key, input, definition, input_query, context_item_ids, metadata, parent_run)
@@ -33,8 +33,8 @@ UPDATE runs SET status = ?::text, generation = ?::bigint, attempt = ?::bigint, s
 	updateRun = setHead + `
 WHERE key = ?::bigint`
 
-	// endRun is updateRun and updateResult, and ends the step that the run implies.
-	endRun = setHead + `, step_completed_at = ?::timestamptz, output_summary = ?::text, usage = ?::text
+	// endRun is updateRun and updateResult.
+	endRun = setHead + `, output_summary = ?::text, usage = ?::text
 WHERE key = ?::bigint`
 
 	updateResult = `
@@ -165,7 +165,7 @@ func headCells(h *data.RunHead) []any {
 
 func endedCells(e *endedRun) []any {
 	cells := headCells(&e.head)
-	return append(append(cells[:len(cells)-1], msOrNull(e.step)), resultCells(&e.result)...)
+	return append(cells[:len(cells)-1], resultCells(&e.result)...)
 }
 
 func resultCells(r *data.RunResult) []any { return []any{r.OutputSummary, jsonOf(r.Usage), r.Key} }

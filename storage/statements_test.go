@@ -37,7 +37,7 @@ var (
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"setHead", "selectRun", "runColumns", "impliedColumns", "subjectColumns", "openInOrder", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "keysOfTime", "keysAmong", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "selectThreadHead", "selectWholeThread", "endedColumns", "callColumns", "listQuestions", "countQuestions",
+		"setHead", "selectRun", "runColumns", "subjectColumns", "openInOrder", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "keysOfTime", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "selectThreadHead", "selectWholeThread", "endedColumns", "callColumns", "listQuestions", "countQuestions",
 	}
 	// This reads a table of SQLite's.
 	onlySQLite = []string{"selectLastKey", "giveKeys", "selectSQLiteVersion", "selectListedThreads", "selectBegun", "selectForeign"}

@@ -11,14 +11,10 @@ const stepColumns = `run_key, number, id, generation, node_id, name, execution, 
 	started_at, completed_at`
 
 const (
-	stepParams = `?::bigint, ?::bigint, ?::text, ?::bigint, ?::text, ?::text, ?::bigint, ?::text, ?::text, ?::text, ?::text,
-	?::timestamptz, ?::timestamptz, ?::boolean`
-
 	upsertStep = `
 INSERT INTO steps (` + stepColumns + `, tells_node)
-VALUES (` + stepParams + `)` + replaceStep
-
-	replaceStep = `
+VALUES (?::bigint, ?::bigint, ?::text, ?::bigint, ?::text, ?::text, ?::bigint, ?::text, ?::text, ?::text, ?::text,
+	?::timestamptz, ?::timestamptz, ?::boolean)
 ON CONFLICT (run_key, number) DO UPDATE SET
 	id = excluded.id, generation = excluded.generation, node_id = excluded.node_id, name = excluded.name,
 	execution = excluded.execution, status = excluded.status, input = excluded.input,
@@ -59,16 +55,6 @@ func scanStepAnd(rows *sql.Rows, more ...any) (s data.Step, err error) {
 
 // Steps lists a run's steps with a number above after, by number.
 func (r reader) Steps(ctx context.Context, project string, runKey int64, after, limit int) (data.Page[data.Step], error) {
-	step, err := impliedStep(ctx, r.q, selectImpliedOfProject, runKey, project) // which can only get a row between two statements
-	if err != nil {
-		return data.Page[data.Step]{}, err
-	}
-	if len(step) > 0 {
-		if after > 0 {
-			step = nil
-		}
-		return data.Page[data.Step]{Rows: step, Total: 1, Counted: true}, nil
-	}
 	p, err := pageOf(ctx, r.q, scanStepAnd, data.PageBytes, limit, selectSteps, runKey, project, runKey, project, after)
 	if err != nil {
 		return p, err

@@ -91,7 +91,6 @@ func Run(t *testing.T, open func(t *testing.T) data.Store) {
 		{"ListsShowNoInputs", testListedRuns},
 		{"RunsAreWeighed", testWeight},
 		{"NodesBesideSteps", testNodesBesideSteps},
-		{"StepsBesideRuns", testStepsBesideRuns},
 		{"Audit", testAudit},
 		{"Spent", testSpent},
 		{"Raises", testRaises},

@@ -101,10 +101,7 @@ CREATE TABLE runs (
     queued_at         timestamptz NOT NULL,
     started_at        timestamptz,
     finished_at       timestamptz,
-    claimed_at        timestamptz, -- last, or taken over
-    step_id           text, -- of the step that the row implies (see storage/implied.go), with the next two
-    step_started_at   timestamptz,
-    step_completed_at timestamptz
+    claimed_at        timestamptz -- last, or taken over
 ) WITH (
     autovacuum_analyze_threshold = 2000, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = 2000
 );

@@ -89,10 +89,7 @@ CREATE TABLE runs (
     queued_at         INTEGER NOT NULL,
     started_at        INTEGER,
     finished_at       INTEGER,
-    claimed_at        INTEGER, -- last, or taken over
-    step_id           TEXT, -- of the step that the row implies (see storage/implied.go), with the next two
-    step_started_at   INTEGER,
-    step_completed_at INTEGER
+    claimed_at        INTEGER -- last, or taken over
 ) STRICT;
 CREATE INDEX runs_user ON runs (project_id, user_id, status, created_at);
 CREATE INDEX runs_status ON runs (project_id, status, created_at);
