@@ -74,6 +74,9 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 	if !strings.Contains(pc.Options, "search_path") {
 		set["search_path"] = "baton" // a schema of its own: an application may share the database
 	}
+	if m != migrating { // all statements use indexes, also in tables that were small when a statement was planned
+		set["enable_seqscan"], set["jit"] = "off", "off"
+	}
 	switch m {
 	case reading:
 		set["default_transaction_read_only"] = "on"
@@ -84,8 +87,7 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 	case writing: // the session, and what writes beside it
 		conns = 2 + chunksWritten
 		// All statements are prepared and use indexes, also in joins, so one plan suffices for any table size.
-		set["plan_cache_mode"], set["enable_seqscan"], set["jit"] = "force_generic_plan", "off", "off"
-		set["enable_hashjoin"], set["enable_mergejoin"] = "off", "off"
+		set["plan_cache_mode"], set["enable_hashjoin"], set["enable_mergejoin"] = "force_generic_plan", "off", "off"
 	case migrating:
 		set["statement_timeout"] = "0"
 		set["lock_timeout"] = millis(time.Second) // all commits wait behind a migration that waits

@@ -42,9 +42,13 @@ SELECT ` + threadColumns + ` FROM threads`
 	selectThreadKeys = `
 SELECT key FROM threads WHERE key = ANY (?)`
 
+	// byThreadID finds the thread with an id among a user's. The order makes the index of ids alone fit, also in a table of which
+	// PostgreSQL knows nothing; otherwise PostgreSQL may read all threads of the user.
+	byThreadID = `
+WHERE t.project_id = asked.project AND t.user_id = asked.owner AND t.thread_id >= asked.name ORDER BY t.thread_id LIMIT 1`
+
 	selectThreadsNamed = selectThreadHead + ` WHERE key IN (
-	SELECT t.key FROM ` + unnestNames + `
-	CROSS JOIN threads t WHERE t.project_id = asked.project AND t.user_id = asked.owner AND t.thread_id = asked.name)`
+	SELECT (SELECT CASE t.thread_id WHEN asked.name THEN t.key END FROM threads t` + byThreadID + `) FROM ` + unnestNames + `)`
 
 	selectWholeThread = `
 SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, t.last_message_seq, t.created_at,
@@ -67,13 +71,13 @@ LEFT JOIN runs r ON r.thread_key = t.key AND r.status IN ('QUEUED', 'RUNNING', '
 WHERE t.key = ANY (?)`
 
 	selectThreadByID = selectWholeThread + `
-WHERE t.project_id = ? AND t.user_id = ? AND t.thread_id = ?`
+WHERE t.key = (SELECT CASE thread_id WHEN ? THEN key END FROM threads
+	WHERE project_id = ? AND user_id = ? AND thread_id >= ? ORDER BY thread_id LIMIT 1)`
 
 	// selectThreadsByID is for PostgreSQL, which would read the whole table for a join until it has analyzed the table.
 	selectThreadsByID = `
 SELECT found.* FROM ` + unnestNames + `
-CROSS JOIN LATERAL (` + selectWholeThread + `
-WHERE t.project_id = asked.project AND t.user_id = asked.owner AND t.thread_id = asked.name OFFSET 0) AS found`
+CROSS JOIN LATERAL (` + selectWholeThread + byThreadID + `) AS found WHERE found.thread_id = asked.name`
 
 	// selectListedThreads is selectThreadsByID for SQLite.
 	selectListedThreads = selectWholeThread + `
@@ -196,7 +200,7 @@ func (r keyed) LogHeads(ctx context.Context, threads []int64) ([]data.LogHead, e
 
 // ThreadByID returns the user's thread with the id.
 func (r reader) ThreadByID(ctx context.Context, project, user, id string) (data.Thread, error) {
-	return one(ctx, r.q, scanThread, selectThreadByID, project, user, id)
+	return one(ctx, r.q, scanThread, selectThreadByID, id, project, user, id)
 }
 
 // ThreadByConversation returns the project's thread with the conversation id.

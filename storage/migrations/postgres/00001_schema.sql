@@ -23,16 +23,14 @@ CREATE TABLE threads (
     archived         boolean NOT NULL DEFAULT FALSE,
     created_at       timestamptz NOT NULL,
     updated_at       timestamptz NOT NULL,
-    UNIQUE (project_id, conversation_id)
+    UNIQUE (project_id, conversation_id),
+    UNIQUE (project_id, user_id, thread_id)
 ) WITH (
     autovacuum_analyze_threshold = 2000, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = 2000
 );
 CREATE INDEX threads_of_project ON threads (project_id, updated_at, key);
 CREATE INDEX threads_latest ON threads (project_id, user_id, updated_at, key);
 CREATE INDEX threads_unsealed ON threads (key) WHERE last_seq > sealed_to;
--- Until a table is analyzed, PostgreSQL chooses the younger of two indexes that seem equally good: a thread must be found by its
--- name, not among all of its user's.
-ALTER TABLE threads ADD CONSTRAINT threads_project_id_user_id_thread_id_key UNIQUE (project_id, user_id, thread_id);
 
 -- A thread without a row has the state {}.
 CREATE TABLE thread_states (
