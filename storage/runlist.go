@@ -16,7 +16,8 @@ import (
 // of a search. A list by terms is in the order of the keys: see keysByTerms.
 
 const (
-	// The statement of a page is listRuns, the count or uncounted, pageOfRuns, the keys of the runs (which an index alone has) and thatAreShown.
+	// The statement of a page is listRuns, the count or uncounted, pageOfRuns, the
+	// keys of the runs (which an index alone has) and thatAreShown: see listOfRuns.
 	// It does not read columns that a list does not show.
 	listRuns = `
 SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
@@ -25,25 +26,21 @@ SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.st
 	r.usage, i.context_item_ids, NULL, COALESCE(i.parent_run, ''), t.thread_id, t.title, t.conversation_id, (`
 	pageOfRuns = `), sized.found
 FROM (SELECT sized_key, at, found
-	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
+	FROM (SELECT sized_key, at, sum(size) OVER (`
+	sizesOfRuns = `) - size AS behind, count(*) OVER () AS found
 		FROM (SELECT r.key AS sized_key, page.at, COALESCE(octet_length(r.output_summary), 0) + COALESCE(octet_length(r.error), 0) + COALESCE(octet_length(r.usage), 0) +
 				COALESCE((SELECT octet_length(input_query) + COALESCE(octet_length(context_item_ids), 0) FROM run_inputs WHERE run_key = r.key), 0) AS size
 			FROM (`
-	thatAreShown = `) AS page JOIN runs r ON r.key = page.key) AS plain) AS counted
-	WHERE behind < ? ORDER BY at DESC, sized_key DESC` + sizedFirst + `
+	thatFit = `) AS page JOIN runs r ON r.key = page.key) AS plain) AS counted
+	WHERE behind < ?`
+	thatAreShown = sizedFirst + `
 JOIN runs r ON r.key = sized_key
 LEFT JOIN run_inputs i ON i.run_key = r.key
-JOIN threads t ON t.key = r.thread_key
-ORDER BY sized.at DESC, sized_key DESC`
+JOIN threads t ON t.key = r.thread_key`
 
 	// The keys of runs, in the order of the index that finds them.
 	keysByTime = `SELECT key, created_at AS at FROM runs`
 	keysByKey  = `SELECT key, 0 AS at FROM runs`
-	belowTime  = ` AND (created_at, key) < (?, ?)`
-	belowKey   = ` AND key < ?`
-	byTime     = ` ORDER BY created_at DESC, key DESC LIMIT ?`
-	byKey      = ` ORDER BY key DESC LIMIT ?`
-	ofSeveral  = `) AS several ORDER BY at DESC, key DESC LIMIT ?`
 	countSome  = `SELECT count(*) FROM (`
 	asCounted  = `) AS counted`
 
@@ -53,17 +50,9 @@ ORDER BY sized.at DESC, sized_key DESC`
 FROM (SELECT run_key FROM run_terms WHERE run_terms.terms @@ ? OFFSET 0) AS run_terms WHERE TRUE`
 	keysByName = `SELECT run_names.run_key AS key, 0 AS at FROM run_names WHERE run_names.project_id = ? AND run_names.name = ?`
 	nameOfUser = ` AND run_names.user_id = ?`
-	belowTerms = ` AND run_terms.run_key < ?`
-	belowName  = ` AND run_names.run_key < ?`
-	byTerms    = ` ORDER BY run_terms.run_key DESC LIMIT ?`
-	ofName     = ` ORDER BY run_names.run_key DESC LIMIT ?`
 
 	// hasFacts requires tags and metadata of a run with a name.
 	hasFacts = ` AND EXISTS (SELECT 1 FROM run_terms WHERE run_terms.run_key = run_names.run_key AND run_terms.terms @@ ?)`
-
-	// The keys among given ones. PostgreSQL is to look for these keys, SQLite for the terms: see sqliteWords.
-	keysAmong = `SELECT run_terms.run_key AS key, 0 AS at
-FROM (SELECT run_key, terms FROM run_terms WHERE run_terms.run_key = ANY (?) OFFSET 0) AS run_terms WHERE run_terms.terms @@ ?`
 
 	// The keys of the runs of a time: keys and times can disagree after a clock was set back. The sums keep the databases from looking
 	// for the least and the greatest key in the primary key's index.
@@ -71,10 +60,11 @@ FROM (SELECT run_key, terms FROM run_terms WHERE run_terms.run_key = ANY (?) OFF
 	inSpan     = ` AND run_terms.run_key >= (SELECT since FROM span) AND run_terms.run_key <= (SELECT until FROM span)`
 )
 
-// statement builds the text of a statement with its parameters.
+// statement builds the text of a statement for a list of runs, with its parameters.
 type statement struct {
 	strings.Builder
-	args []any
+	args   []any
+	oldest bool // the order of the list
 }
 
 func (s *statement) add(text string, args ...any) {
@@ -82,15 +72,24 @@ func (s *statement) add(text string, args ...any) {
 	s.args = append(s.args, args...)
 }
 
-// oldestFirst reverses the order of a list of runs.
-var oldestFirst = strings.NewReplacer(" DESC", " ASC", "(created_at, key) <", "(created_at, key) >", "key < ?", "key > ?")
-
-// text returns the statement for a list in the order of f.
-func (s *statement) text(f *data.RunFilter) string {
-	if f.Oldest {
-		return oldestFirst.Replace(s.String())
+// inOrder sorts by columns.
+func (s *statement) inOrder(columns ...string) {
+	order := ` DESC`
+	if s.oldest {
+		order = ` ASC`
 	}
-	return s.String()
+	s.add(` ORDER BY ` + strings.Join(columns, order+`, `) + order)
+}
+
+// next selects some of the rows behind a place in the list.
+func (s *statement) next(place []any, limit int, columns ...string) {
+	than := `) < (?`
+	if s.oldest {
+		than = `) > (?`
+	}
+	s.add(` AND (`+strings.Join(columns, `, `)+than+strings.Repeat(`, ?`, len(columns)-1)+`)`, place...)
+	s.inOrder(columns...)
+	s.add(` LIMIT ?`, limit)
 }
 
 // Runs lists runs without the columns that lists do not show, newest first unless f.Oldest is set. The default limit is 50. The
@@ -123,22 +122,33 @@ func (r reader) runs(ctx context.Context, f *data.RunFilter) (data.Page[data.Run
 			return data.Page[data.Run]{}, err
 		}
 	}
-	var count, list statement
-	if count.add(uncounted); f.Count {
-		count = statement{}
+	count := statement{oldest: f.Oldest}
+	if f.Count {
 		r.d.countRuns(&count, f, by, begin)
+	} else {
+		count.add(uncounted)
 	}
-	list.add(listRuns)
-	list.add(count.String(), count.args...)
-	list.add(pageOfRuns)
-	r.d.keysOfRuns(&list, f, by, after, f.Limit+1)
-	list.add(thatAreShown)
+	list := r.d.listOfRuns(f, by, &count, after)
 	// The last two parameters are the limit and the size of the page, which pageOf adds.
-	p, err := pageOf(ctx, r.q, scanRunAnd, data.PageBytes, f.Limit, list.text(f), list.args[:len(list.args)-1]...)
+	p, err := pageOf(ctx, r.q, scanRunAnd, data.PageBytes, f.Limit, list.String(), list.args[:len(list.args)-1]...)
 	if err != nil || !f.Count {
 		return p, err
 	}
-	return counted(ctx, r.q, p, count.text(f), count.args...)
+	return counted(ctx, r.q, p, count.String(), count.args...)
+}
+
+// listOfRuns returns the statement of a page but for its last parameter.
+func (d *dialect) listOfRuns(f *data.RunFilter, by search, count *statement, after []any) *statement {
+	s := &statement{oldest: f.Oldest}
+	s.add(listRuns+count.String()+pageOfRuns, count.args...)
+	s.inOrder(`at`, `sized_key`)
+	s.add(sizesOfRuns)
+	d.keysOfRuns(s, f, by, after, f.Limit+1)
+	s.add(thatFit)
+	s.inOrder(`at`, `sized_key`)
+	s.add(thatAreShown)
+	s.inOrder(`sized.at`, `sized_key`)
+	return s
 }
 
 // statuses are all that a run may have. An index has the runs of a user by their statuses.
@@ -155,7 +165,7 @@ func indexedPart(f *data.RunFilter) (part data.RunFilter, rest bool) {
 		if part.User, part.Statuses = f.User, f.Statuses; len(f.Statuses) == 0 {
 			part.Statuses = statuses
 		}
-	case byFewStatuses(f):
+	case len(f.Statuses) > 0 && !slices.Contains(f.Statuses, data.Completed):
 		part.Statuses = f.Statuses
 	case f.Agent != "" || f.WorkflowID != "":
 		part.Agent, part.WorkflowID = f.Agent, f.WorkflowID
@@ -163,11 +173,6 @@ func indexedPart(f *data.RunFilter) (part data.RunFilter, rest bool) {
 		part.Statuses = f.Statuses
 	}
 	return part, f.Searches()
-}
-
-// byFewStatuses reports whether the statuses of a filter are not those of most runs.
-func byFewStatuses(f *data.RunFilter) bool {
-	return len(f.Statuses) > 0 && !slices.Contains(f.Statuses, data.Completed)
 }
 
 // countRuns counts the runs that a filter admits, up to one more than maxCount.
@@ -184,9 +189,9 @@ func (d *dialect) keysOfRuns(s *statement, f *data.RunFilter, by search, after [
 		return
 	}
 	part, rest := indexedPart(f)
-	keys, below, order := keysByTime, belowTime, byTime
+	keys, order := keysByTime, []string{`created_at`, `key`}
 	if !ordersByTime(f) {
-		keys, below, order = keysByKey, belowKey, byKey
+		keys, order = keysByKey, order[1:]
 	}
 	one := func(part *data.RunFilter) {
 		where, args := filterRuns(part)
@@ -194,7 +199,7 @@ func (d *dialect) keysOfRuns(s *statement, f *data.RunFilter, by search, after [
 		if rest {
 			fitting(s, f, `runs.key`)
 		}
-		s.add(below+order, append(slices.Clip(after), limit)...)
+		s.next(after, limit, order...)
 	}
 	if len(part.Statuses) < 2 {
 		one(&part)
@@ -202,7 +207,9 @@ func (d *dialect) keysOfRuns(s *statement, f *data.RunFilter, by search, after [
 	}
 	s.add(`SELECT key, at FROM (`)
 	ofEach(s, &part, one)
-	s.add(ofSeveral, limit)
+	s.add(`) AS several`)
+	s.inOrder(`at`, `key`)
+	s.add(` LIMIT ?`, limit)
 }
 
 // keysByTerms selects the next keys of the runs that a search finds, and of those of which the text is a name.
@@ -225,29 +232,27 @@ func (d *dialect) keysByTerms(s *statement, f *data.RunFilter, by search, after 
 		if by.facts != "" {
 			s.add(hasFacts, by.facts)
 		}
-		s.add(belowName+ofName+`) AS plain`, append(slices.Clip(after), limit)...)
+		s.next(after, limit, `run_names.run_key`)
+		s.add(`) AS plain`)
 	}
-	s.add(ofSeveral, limit)
+	s.add(`) AS several`)
+	s.inOrder(`at`, `key`)
+	s.add(` LIMIT ?`, limit)
 }
 
 // keysBySearch selects the next keys of the runs that a search finds.
 func (d *dialect) keysBySearch(s *statement, f *data.RunFilter, by search, after []any, limit int) {
 	span := ``
-	if by.among == nil && f.User == "" && !f.Since.IsZero() { // a user has few
+	if f.User == "" && !f.Since.IsZero() { // a user has few
 		where, args := filterRuns(&data.RunFilter{Project: f.Project, Since: f.Since, Until: f.Until})
 		s.add(keysOfTime+where+`) `, args...)
 		span = inSpan
 	}
-	if by.among != nil {
-		s.add(keysAmong, d.list(by.among), by.terms)
-	} else {
-		s.add(keysByTerms, by.terms)
-	}
-	s.add(belowTerms+span, after...)
+	s.add(keysByTerms+span, by.terms)
 	if len(f.Statuses) > 0 || f.Agent != "" || !f.Since.IsZero() || !f.Until.IsZero() { // of which there are no terms
 		fitting(s, f, `run_terms.run_key`)
 	}
-	s.add(byTerms, limit)
+	s.next(after, limit, `run_terms.run_key`)
 }
 
 // fitting requires of the run with a key what f says of its columns.

@@ -19,7 +19,6 @@ import (
 // plan could depend on it.
 var sqliteWords = strings.NewReplacer(append([]string{
 	keysByTerms, "SELECT run_terms.rowid AS key, 0 AS at FROM run_terms WHERE run_terms MATCH ?",
-	keysAmong, "SELECT run_terms.rowid AS key, 0 AS at FROM run_terms WHERE +run_terms.rowid IN (SELECT value FROM json_each(?)) AND run_terms MATCH ?",
 }, append(listWords,
 	"clock_timestamp()", "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)",
 	" FOR UPDATE", "",

@@ -353,13 +353,6 @@ func execAll(t *testing.T, conn *sqlx.Conn, statements ...string) (string, error
 	return strings.Join(lines, "\n"), err
 }
 
-// oldest is a part of a statement in the order of f.
-func oldest(f *data.RunFilter, text string) string {
-	var s statement
-	s.add(text)
-	return s.text(f)
-}
-
 // filteredRuns are the statements of Runs for each filter a transport may give it.
 func filteredRuns() map[string]string {
 	return runStatements(sqliteDialect(), search{}, map[string]data.RunFilter{
@@ -377,15 +370,11 @@ func filteredRuns() map[string]string {
 
 // searchedRuns returns those of searches by terms.
 func searchedRuns(d *dialect) map[string]string {
-	list := runStatements(d, search{terms: "t"}, map[string]data.RunFilter{
+	return runStatements(d, search{terms: "t"}, map[string]data.RunFilter{
 		"text": {Text: "t"}, "text, oldest first": {Text: "t", Oldest: true}, "text since": {Text: "t", Since: time.Now()},
 		"tags": {Tags: []string{"a", "b"}}, "text, user and statuses": {Text: "t", User: "u", Statuses: []data.Status{"a", "b"}},
-		"text, user and time": {Text: "t", User: "u", Since: time.Now()},
+		"text, user and time": {Text: "t", User: "u", Since: time.Now()}, "text, statuses and time": {Text: "t", Statuses: []data.Status{"a"}, Since: time.Now(), Oldest: true},
 	})
-	maps.Copy(list, runStatements(d, search{terms: "t", among: []int64{1}}, map[string]data.RunFilter{
-		"text among few": {Text: "t", Statuses: []data.Status{"a"}}, "text among few since": {Text: "t", Since: time.Now(), Statuses: []data.Status{"a"}, Oldest: true},
-	}))
-	return list
 }
 
 // runStatements returns the statements for lists by some filters, in the words of PostgreSQL.
@@ -393,12 +382,12 @@ func runStatements(d *dialect, by search, filters map[string]data.RunFilter) map
 	queries := make(map[string]string)
 	for name, f := range filters {
 		f.Project = "p"
-		var count, list statement
+		count, none := statement{oldest: f.Oldest}, new(statement)
 		d.countRuns(&count, &f, by, make([]any, 2))
-		d.keysOfRuns(&list, &f, by, make([]any, 2), 1)
-		queries["uncounted runs of "+name] = listRuns + uncounted + pageOfRuns + list.text(&f) + oldest(&f, thatAreShown)
-		queries["runs of "+name] = listRuns + count.text(&f) + pageOfRuns + list.text(&f) + oldest(&f, thatAreShown)
-		queries["count of runs of "+name] = count.text(&f)
+		none.add(uncounted)
+		queries["uncounted runs of "+name] = d.listOfRuns(&f, by, none, make([]any, 2)).String()
+		queries["runs of "+name] = d.listOfRuns(&f, by, &count, make([]any, 2)).String()
+		queries["count of runs of "+name] = count.String()
 	}
 	return queries
 }

@@ -92,16 +92,12 @@ func index(tx *tx, keys []int64) (n int, err error) {
 
 // search is what a list of runs by terms asks for.
 type search struct {
-	terms string  // in the database's language, "" if no run has them
-	facts string  // those of a run's tags and metadata, "" if none is asked for
-	among []int64 // the only runs that may fit, where these are few, else nil
+	terms string // in the database's language, "" if no run has them
+	facts string // those of a run's tags and metadata, "" if none is asked for
 }
 
-// Limits of what is read before a search.
-const (
-	maxAmong = 5000 // runs of the filter's statuses
-	maxBegun = 8    // terms with a beginning
-)
+// maxBegun is how many terms with a beginning are read before a search.
+const maxBegun = 8
 
 // searchFor returns the search of a filter.
 func (r reader) searchFor(ctx context.Context, f *data.RunFilter) (by search, err error) {
@@ -130,27 +126,7 @@ func (r reader) searchFor(ctx context.Context, f *data.RunFilter) (by search, er
 		}
 	}
 	by.terms = r.d.search(find, begun)
-	if part, _ := indexedPart(f); part.ThreadKey == 0 && byFewStatuses(f) {
-		by.among, err = r.few(ctx, &part)
-	}
-	return by, err
-}
-
-// few returns the runs that a filter without terms admits, or nil if they are many.
-func (r reader) few(ctx context.Context, f *data.RunFilter) ([]int64, error) {
-	begin, err := r.place(ctx, f, 0)
-	if err != nil {
-		return nil, err
-	}
-	var s statement
-	s.add(`SELECT key FROM (`)
-	r.d.keysOfRuns(&s, f, search{}, begin, maxAmong+1)
-	s.add(asCounted)
-	keys, err := all(ctx, r.q, scalar[int64], s.String(), s.args...)
-	if err != nil || len(keys) > maxAmong {
-		return nil, err
-	}
-	return append([]int64{}, keys...), nil
+	return by, nil
 }
 
 // searchPostgres returns a search as a tsquery. Terms have no quotes.
