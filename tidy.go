@@ -82,6 +82,7 @@ func duties(every time.Duration, rt *runtime.Runtime, db *storage.DB, policy run
 			return err
 		})},
 		{Name: "run statistics", Every: countEvery, Do: active(rt.RollUp)},
+		{Name: "queue", Every: every, Do: active(func(ctx context.Context, _ time.Time) error { return rt.RepairQueue(ctx) })},
 		{Name: "idempotency keys", Every: every, Do: expiring(func(ctx context.Context, now time.Time) error {
 			return db.ForgetKeys(ctx, now.Add(-runtime.KeyLifetime))
 		})},

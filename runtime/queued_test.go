@@ -55,3 +55,38 @@ func crowd(t *testing.T, b *bench, n int) (taken int) {
 	}
 	return taken
 }
+
+// A row of the queue that does not agree with its thread's runs is repaired, and counted.
+func TestQueueIsRepaired(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, path string) {
+		t.Parallel()
+		gate := make(chan struct{})
+		cfg := runtime.Config{}
+		cfg.RunsPerAgent = 1
+		b := openAt(t, path, cfg, gated(gate))
+		first := b.start("at work", "gated", "x")
+		second := b.start("waits", "gated", "x")
+		repaired := func(what string, want int64) {
+			t.Helper()
+			if err := b.RepairQueue(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if left, err := b.store.Misplaced(t.Context(), 10); err != nil || len(left) > 0 {
+				t.Errorf("%s: rows of %v are wrong, %v", what, left, err)
+			}
+			if n := b.Stats().Repaired; n != want {
+				t.Errorf("%s: %d rows were repaired, want %d", what, n, want)
+			}
+		}
+		repaired("as it should be", 0)
+		b.exec("DELETE FROM queue")
+		repaired("without a row", 1)
+		b.exec("UPDATE queue SET run_key = run_key - 1")
+		repaired("with another thread's run", 2)
+		close(gate)
+		b.wait(first.RunID, runtime.Completed)
+		b.wait(second.RunID, runtime.Completed)
+		repaired("at rest", 2)
+	})
+}

@@ -109,6 +109,9 @@ func (s *Statistics) fill(read *data.Stats) {
 	s.Running, s.Queued, s.Waiting, s.Instances = read.Running, read.Queued, read.Waiting, read.Instances
 }
 
+// RepairQueue repairs what a defect has left wrong in the queue: see [work.Engine.RepairQueue]. Call it every few minutes.
+func (rt *Runtime) RepairQueue(ctx context.Context) error { return rt.work.RepairQueue(ctx) }
+
 // RollUp adds the results of runs since its last call to the sums that Statistics reads. Call it every few seconds.
 func (rt *Runtime) RollUp(ctx context.Context, now time.Time) error {
 	if rt.cfg.Counter == nil {

@@ -76,7 +76,7 @@ func (d *dialect) statement(query string, f form) string {
 // typed is a parameter with its type, which a column of rows has.
 var typed = regexp.MustCompile(`\?::(\w+)`)
 
-// manyRows returns an INSERT or UPDATE of one row as one of many, in PostgreSQL's words.
+// manyRows returns an INSERT, UPDATE or DELETE of one row as one of many, in PostgreSQL's words.
 func manyRows(query string) string {
 	var arrays, names []string
 	query = typed.ReplaceAllStringFunc(query, func(param string) string {
@@ -90,6 +90,9 @@ func manyRows(query string) string {
 			return before + "SELECT " + strings.TrimSuffix(values, ")") + from
 		}
 		return before + "SELECT " + values + from + "\nON CONFLICT" + after
+	}
+	if strings.HasPrefix(query, "\nDELETE") {
+		from = strings.Replace(from, "FROM", "USING", 1)
 	}
 	return strings.Replace(query, "\nWHERE", from+"\nWHERE", 1)
 }

@@ -42,6 +42,7 @@ type pending struct {
 	ended        []data.RunEnded
 	calls        []data.CallUsage
 	raises       []data.Raise
+	places       table[int64, data.Place]
 }
 
 // Keys of more than one column.
@@ -137,6 +138,7 @@ func (p *pending) reset() {
 	p.keys.reset()
 	p.prompts.reset()
 	p.promptEnds.reset()
+	p.places.reset()
 	p.uses, p.pieces, p.audit, p.ended, p.calls, p.raises, p.cancels = nil, nil, nil, nil, nil, nil, nil
 }
 
@@ -252,6 +254,8 @@ func (tx *commitTx) putOne(row data.Row) error {
 			return true
 		}
 		p.raises = append(slices.DeleteFunc(p.raises, same), raise)
+	case *data.Place:
+		p.places.put(row.ThreadKey, row)
 	case *data.Delete:
 		tx.deletes = append(tx.deletes, row)
 	default:
@@ -359,6 +363,8 @@ func (tx *commitTx) writePending() error {
 	write(tx, p.results.rows, updateResult, resultCells)
 	write(tx, p.spanEnds.rows, endSpan, spanEndCells)
 	write(tx, p.promptEnds.rows, endPrompt, promptEndCells)
+	left, placed := divide(p.places.rows, func(p data.Place) bool { return p.Todo != data.NoTodo })
+	write(tx, left, deletePlace, leftCells)
 
 	if err := errors.Join(tx.c.threadKeys.note(tx, p.threads.keys), tx.c.runKeys.note(tx, p.runs.keys)); err != nil {
 		return err
@@ -405,6 +411,7 @@ func (tx *commitTx) writePending() error {
 	write(tx, p.ended, insertRunEnded, runEndedCells)
 	write(tx, p.calls, insertModelCall, modelCallCells)
 	write(tx, p.raises, upsertRaise, raiseCells)
+	write(tx, placed, upsertPlace, placeCells)
 	p.reset()
 	return tx.err
 }

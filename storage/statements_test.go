@@ -46,7 +46,7 @@ var (
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.
 var mayScan = []string{
 	"selectVersion", "selectOldest", "selectForeign", "selectInstances", "selectPartitions", "hasStray", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "deleteTies", "deleteReservedOfEnded", "endSessions", "leaveDuties", "selectIdentity", "selectSnapshots",
-	"selectLastKey", "selectEndedOfProject", "selectCallsOfProject",
+	"selectMisplaced", "selectLastKey", "selectEndedOfProject", "selectCallsOfProject",
 	"selectRecorded", // SQLite's word for reading a subquery's rows
 }
 

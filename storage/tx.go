@@ -107,7 +107,7 @@ type writeBatch struct {
 }
 
 // written finds the table that a statement writes.
-var written = regexp.MustCompile(`(?:INSERT INTO|UPDATE) (\w+)`)
+var written = regexp.MustCompile(`(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)`)
 
 // maxBatches is how many different batches a session prepares. Few are usual; the statements of a rare one are sent one by one.
 const maxBatches = 100

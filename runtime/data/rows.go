@@ -44,6 +44,7 @@ func (*AttachmentUse) row()  {} // makes the attachment used
 func (*Prompt) row()         {} // inserted
 func (*PromptEnd) row()      {}
 func (*PromptPiece) row()    {} // inserted if it is new, and used by its run
+func (*Place) row()          {}
 func (*Delete) row()         {}
 
 // Rows are rows of any kinds, in the order in which they take effect.

@@ -173,6 +173,8 @@ type ByKey interface {
 	// Orphans returns up to limit RUNNING runs of all threads whose owner may not write any more, by their threads' keys, after that
 	// key.
 	Orphans(ctx context.Context, afterThread int64, limit int) ([]RunHead, error)
+	// Misplaced returns up to limit threads whose Place is not what their runs need: a defect, which a Look repairs.
+	Misplaced(ctx context.Context, limit int) ([]int64, error)
 	// BusyThreads returns those of the threads that have a RUNNING or WAITING run, in no order.
 	BusyThreads(ctx context.Context, threads []int64) ([]int64, error)
 	// CountRunning returns how many runs of projects and of users are RUNNING, with those of the projects' users. It is for a Store that

@@ -50,7 +50,7 @@ func (c *Claim) Ask() data.Ask {
 }
 
 func (c *Claim) decide(d *decision) error {
-	if n := next(d.v); n.Do != ToClaim || n.Run.Key != c.Run {
+	if n := next(d.v, openRuns(d.v)); n.Do != data.ToClaim || n.Run.Key != c.Run {
 		return ErrNotClaimed
 	}
 	if err := c.hasRoom(d.v); err != nil {
@@ -194,10 +194,11 @@ func (d *decision) leftRun(key int64, owner string, last int64) (*data.RunHead, 
 	return run, nil
 }
 
-// Look changes nothing. Its result has the thread's next action.
+// Look changes no run. Its result has the thread's next action.
 type Look struct {
 	Thread int64
 	Hinted bool // see [Decided.Hinted]
+	Repair bool // it writes the thread's row in the queue, whatever that has been
 }
 
 // Ask returns the rows that the decision needs to see.

@@ -62,6 +62,7 @@ func (d *Decided) Busy() bool {
 func Decide(v *data.View, c Command) *Decided {
 	d := &decision{v: v, out: new(Decided)}
 	ask := c.Ask()
+	before := PlaceOf(v)
 	err := error(ErrThreadNotFound) // for a thread of another project
 	if ask.Project == "" || !v.Exists || v.Thread.Project == ask.Project {
 		err = cmp.Or(c.decide(d), d.illegal)
@@ -79,8 +80,9 @@ func Decide(v *data.View, c Command) *Decided {
 		}
 	}
 	d.out.Open = openRuns(v)
-	if del, ok := c.(*Delete); !ok || del.Run != 0 { // a thread that is being deleted has no next action
-		d.out.Next = next(v)
+	d.out.Next = next(v, d.out.Open)
+	if err == nil {
+		d.putPlace(c, before)
 	}
 	return d.out
 }
@@ -271,23 +273,12 @@ func openInterrupts(v *data.View, runKey int64) (open, questions int) {
 
 // Next is the action that a thread needs so that its runs go on.
 type Next struct {
-	Do  Do
+	Do  data.Todo
 	Run data.RunHead
 }
 
-// Do is an action on a run.
-type Do uint8
-
-// Actions.
-const (
-	Rest     Do = iota // none: no run is queued, or one runs or waits for a person
-	ToClaim            // start the run, which is the first in line
-	ToCancel           // cancel the run, which blocks the first in line
-)
-
-// next returns the thread's next action.
-func next(v *data.View) Next {
-	runs := openRuns(v)
+// next returns the thread's next action. runs are its open runs.
+func next(v *data.View, runs []data.RunHead) Next {
 	if len(runs) == 0 {
 		return Next{}
 	}
@@ -295,11 +286,11 @@ func next(v *data.View) Next {
 	queued := slices.ContainsFunc(runs, func(r data.RunHead) bool { return !begun(&r) })
 	switch {
 	case isReplaced(runs, head):
-		return Next{ToCancel, *head}
+		return Next{data.ToCancel, *head}
 	case head.Status == data.Waiting && queued && onlyFrontend(v, head.Key):
-		return Next{ToCancel, *head} // the next run does not wait for the client's tools
+		return Next{data.ToCancel, *head} // the next run does not wait for the client's tools
 	case head.Status == data.Queued:
-		return Next{ToClaim, *head}
+		return Next{data.ToClaim, *head}
 	}
 	return Next{}
 }

@@ -27,8 +27,9 @@ type table struct {
 	asked    []data.Asked
 	names    map[data.Name]data.NamedRun
 	keys     map[string]data.Remembered
-	events   []int64 // ids, in the order they were stored
-	ended    int     // ended generations that the statistics counted
+	place    data.Place // in the queue
+	events   []int64    // ids, in the order they were stored
+	ended    int        // ended generations that the statistics counted
 }
 
 // view returns the view that a store would load.
@@ -66,6 +67,8 @@ func (t *table) write(tb testing.TB, c data.Changes) {
 		switch row := row.(type) {
 		case *data.RunEnded:
 			t.ended++
+		case *data.Place:
+			t.place = *row
 		case *data.Thread:
 			if t.thread != nil {
 				tb.Fatal("a thread is inserted twice")
@@ -142,6 +145,9 @@ func (t *table) check(tb testing.TB) {
 		if (r.Status == data.Running) != (r.Owner != "") {
 			tb.Fatalf("run %d is %s and has the owner %q", r.Key, r.Status, r.Owner)
 		}
+	}
+	if want := decide.PlaceOf(t.view(data.Ask{})); t.place != want && (t.place != data.Place{} || want.Todo != data.NoTodo) {
+		tb.Fatalf("the queue has %+v, want %+v", t.place, want)
 	}
 	if ended != t.ended {
 		tb.Fatalf("%d generations have ended, and %d are counted", ended, t.ended)
@@ -231,6 +237,14 @@ func (p *player) command() decide.Command {
 		if to.Final() {
 			c.Rows = data.Rows{&data.Withdraw{RunKey: key}}
 		}
+		for range p.IntN(3) { // its questions are stored with the events before
+			if to.Final() || run.Status != data.Running {
+				break
+			}
+			p.t.asked = append(p.t.asked, data.Asked{
+				RunKey: key, ID: fmt.Sprint("q", len(p.t.asked)), Frontend: p.IntN(2) == 0, Status: data.InterruptOpen,
+			})
+		}
 		return c
 	}
 	var replies []decide.Reply
@@ -274,14 +288,6 @@ func (p *player) follow(c decide.Command, out *decide.Decided) {
 	case *decide.Finish:
 		if c.To == data.Cancelled || c.Basis != nil {
 			p.t.taken(c.Run)
-		}
-		for range p.IntN(3) {
-			if c.To != data.Waiting || p.t.runs[c.Run].Status != data.Waiting {
-				break
-			}
-			p.t.asked = append(p.t.asked, data.Asked{
-				RunKey: c.Run, ID: fmt.Sprint("q", len(p.t.asked)), Frontend: p.IntN(2) == 0, Status: data.InterruptOpen,
-			})
 		}
 	}
 }

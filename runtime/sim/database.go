@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/sim/memory"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/sqlitetest"
@@ -43,6 +44,11 @@ func (d *database) open(ctx context.Context, p *process) (data.Store, error) {
 	}
 	if d.memory == nil {
 		d.memory = memory.New(p.w.dbNow)
+		d.memory.CheckPlaces(func(v *data.View, is data.Place) {
+			if want := decide.PlaceOf(v); is != want {
+				p.w.find(RulePlace, "thread %d has %+v, not %+v", is.ThreadKey, is, want)
+			}
+		})
 	}
 	if !p.w.several() {
 		return d.memory.Open(), nil

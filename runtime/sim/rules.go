@@ -46,6 +46,7 @@ const (
 	RuleEnd      Rule = "log.end"         // a reader's end was an end of the log, with no run queued or running
 	RuleSnapshot Rule = "log.snapshot"    // a snapshot comes soon, and is the log folded up to its event
 	RuleAlike    Rule = "log.alike"       // at rest, all servers show the same
+	RulePlace    Rule = "queue.place"     // after every commit, a thread's row in the queue is what its runs need
 	RuleHang     Rule = "process.hang"    // everything ends
 	RuleModel    Rule = "model"           // the answer is the model's
 )

@@ -58,7 +58,7 @@ const weighedAhead = 8
 func (d *dispatcher) attend(n *need) {
 	var err error
 	again := false
-	if n.Do == decide.ToCancel {
+	if n.Do == data.ToCancel {
 		err = d.en.Cancel(&n.Run, n.Run.Generation, decide.By{})
 		again = d.queue.cancelled(n.Run.ThreadKey)
 	} else if err = d.claim(&n.Run, n.reserved); err != nil {

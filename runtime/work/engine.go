@@ -147,6 +147,7 @@ type Engine struct {
 	tracer   Tracer
 
 	fences       atomic.Int64 // commits refused because another instance has the database
+	repaired     atomic.Int64 // see RepairQueue
 	abandonments abandonments
 
 	abandoned  context.Context // done when waiting is pointless: Shutdown's limit passed, or fenced

@@ -120,6 +120,7 @@ type Stats struct {
 
 	AbandonedAgents, AbandonedTools int64 // workers and tools that were abandoned so far
 	Fenced                          int64 // commits refused because another instance has the database
+	Repaired                        int64 // see RepairQueue
 
 	Link bus.Stats // to other servers of the database
 }
@@ -128,7 +129,7 @@ type Stats struct {
 func (en *Engine) Stats() Stats {
 	s := Stats{
 		Running: en.countRuns(), Lingering: int(en.abandonments.lingering.Load()),
-		AbandonedAgents: en.abandonments.agents.Load(), AbandonedTools: en.abandonments.tools.Load(), Fenced: en.fences.Load(),
+		AbandonedAgents: en.abandonments.agents.Load(), AbandonedTools: en.abandonments.tools.Load(), Fenced: en.fences.Load(), Repaired: en.repaired.Load(),
 	}
 	s.Link = en.link.Stats()
 	s.Asked, s.Said = en.admission.bytes()

@@ -114,21 +114,21 @@ func (q *runQueue) set(out *decide.Decided) {
 	}
 	q.asks(key, asks)
 	next := out.Next
-	if _, is := q.cancelling[key]; is && next.Do == decide.ToCancel { // the owner of a run elsewhere may take a while
-		q.cancelling[key], next.Do = true, decide.Rest
+	if _, is := q.cancelling[key]; is && next.Do == data.ToCancel { // the owner of a run elsewhere may take a while
+		q.cancelling[key], next.Do = true, data.NoTodo
 	}
 	p, stands := q.needs[key]
 	switch {
-	case next.Do == decide.Rest && stands:
+	case next.Do == data.NoTodo && stands:
 		q.leave(key, p)
-	case next.Do != decide.Rest && stands:
+	case next.Do != data.NoTodo && stands:
 		was := p.at.Value.(*need)
 		now := &need{Next: next, hinted: out.Hinted} // the next run may have another weight
 		if was.Run.Key == next.Run.Key {
 			now.hinted, now.left = was.hinted, was.left
 		}
 		p.at.Value = now
-	case next.Do != decide.Rest:
+	case next.Do != data.NoTodo:
 		q.stand(key, &need{Next: next, hinted: out.Hinted})
 	}
 	q.mu.Unlock()
@@ -218,7 +218,7 @@ func (q *runQueue) stats(now time.Time) (queued, waiting int, oldest time.Durati
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, p := range q.needs {
-		if n := p.at.Value.(*need); n.Do == decide.ToClaim && !n.foreign {
+		if n := p.at.Value.(*need); n.Do == data.ToClaim && !n.foreign {
 			oldest = max(oldest, now.Sub(n.Run.QueuedAt))
 		}
 	}
@@ -296,7 +296,7 @@ func (q *runQueue) awaits(threadKey int64, runs []data.RunHead) bool {
 		return false
 	}
 	n := p.at.Value.(*need)
-	return n.Do == decide.ToCancel || slices.ContainsFunc(runs, func(r data.RunHead) bool { return r.Key == n.Run.Key })
+	return n.Do == data.ToCancel || slices.ContainsFunc(runs, func(r data.RunHead) bool { return r.Key == n.Run.Key })
 }
 
 // leavesTo reports whether the first run of a user is one of these: of the user with this name, or of any of the project. It leaves out
@@ -352,7 +352,7 @@ func (q *runQueue) ready(admit admitter, ahead int) (done, weigh []*need) {
 				continue
 			}
 			done = append(done, n)
-			if n.Do == decide.ToCancel {
+			if n.Do == data.ToCancel {
 				q.cancelling[n.Run.ThreadKey] = false
 			}
 			q.turns.MoveToBack(c.line.turn) // before its line may end

@@ -14,7 +14,7 @@ import (
 // want makes a thread of a user need a claim.
 func want(q *runQueue, user string, thread int64) {
 	head := data.RunHead{Key: thread, ThreadKey: thread, Project: "p", User: user, Status: data.Queued}
-	q.set(&decide.Decided{Thread: thread, Open: []data.RunHead{head}, Next: decide.Next{Do: decide.ToClaim, Run: head}})
+	q.set(&decide.Decided{Thread: thread, Open: []data.RunHead{head}, Next: decide.Next{Do: data.ToClaim, Run: head}})
 }
 
 // claimed returns the users of the claims that are made while there are slots.
@@ -77,23 +77,23 @@ func TestRunQueue_CancelsOnce(t *testing.T) {
 	t.Parallel()
 	q := newRunQueue()
 	running := data.RunHead{Key: 1, ThreadKey: 1, Project: "p", User: "ann", Status: data.Running}
-	served := func(do decide.Do) int {
+	served := func(do data.Todo) int {
 		q.set(&decide.Decided{Thread: 1, Open: []data.RunHead{running}, Next: decide.Next{Do: do, Run: running}})
 		done, _ := q.ready(none, 0)
 		return len(done)
 	}
 	for i, want := range []int{1, 0, 0} {
-		if n := served(decide.ToCancel); n != want {
+		if n := served(data.ToCancel); n != want {
 			t.Errorf("decision %d is served %d times, want %d", i, n, want)
 		}
 	}
-	if served(decide.ToClaim); !q.serves(1) {
+	if served(data.ToClaim); !q.serves(1) {
 		t.Error("the next run is not claimed")
 	}
 	if !q.cancelled(1) {
 		t.Error("the decisions meanwhile are forgotten")
 	}
-	if n := served(decide.ToCancel); n != 1 || q.cancelled(1) {
+	if n := served(data.ToCancel); n != 1 || q.cancelled(1) {
 		t.Errorf("once the first is over, another one is served %d times", n)
 	}
 }
@@ -127,7 +127,7 @@ func TestRunQueue_TellsOfRunsWithoutAgent(t *testing.T) {
 	q.capped = func(data.Name) quota.Scope { return quota.None }
 	for i, run := range []int64{1, 1, 2, 2, 3} {
 		head := data.RunHead{Key: run, ThreadKey: 7, Project: "p", User: "ann", Status: data.Queued}
-		out := &decide.Decided{Thread: 7, Open: []data.RunHead{head}, Next: decide.Next{Do: decide.ToClaim, Run: head}}
+		out := &decide.Decided{Thread: 7, Open: []data.RunHead{head}, Next: decide.Next{Do: data.ToClaim, Run: head}}
 		out.Hinted = run == 3
 		q.set(out)
 		if !q.serves(7) {
@@ -162,7 +162,7 @@ func TestRunQueue_KeepsRoomForRunsThatHaveBegun(t *testing.T) {
 		q := newRunQueue()
 		for i, run := range []data.RunHead{ann, bob} {
 			run.Key, run.ThreadKey, run.Status = int64(i), int64(i), data.Queued
-			q.set(&decide.Decided{Thread: run.Key, Open: []data.RunHead{run}, Next: decide.Next{Do: decide.ToClaim, Run: run}})
+			q.set(&decide.Decided{Thread: run.Key, Open: []data.RunHead{run}, Next: decide.Next{Do: data.ToClaim, Run: run}})
 		}
 		q.keepRoom(test.left)
 		begun := func() (users string) {

@@ -4,7 +4,6 @@ import (
 	"container/list"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
@@ -105,7 +104,7 @@ func (c *lineCursor) next(s *scan) *need {
 	for c.at != nil {
 		n := c.at.Value.(*need)
 		c.at = c.at.Next()
-		if n.Do != decide.ToClaim || c.admits(s, n) {
+		if n.Do != data.ToClaim || c.admits(s, n) {
 			return n
 		}
 		if n.lacks != (shortage{}) && !n.hinted {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
@@ -72,7 +71,7 @@ func (q *runQueue) waitOf(run *data.RunHead) *Wait {
 		return nil
 	}
 	for e := p.at; e != nil; e = e.Prev() {
-		if e.Value.(*need).Do == decide.ToClaim {
+		if e.Value.(*need).Do == data.ToClaim {
 			w.Position++
 		}
 	}

@@ -286,6 +286,42 @@ func testUnfinished(t *testing.T, f *fixture) {
 	equal(t, "running", headKeys(page), err, []int64{running.Key})
 }
 
+func testPlaces(t *testing.T, f *fixture) {
+	status := func(run *data.Run, s data.Status) data.Row {
+		run.Status = s
+		return &run.RunHead
+	}
+	place := func(todo data.Todo, run *data.Run) data.Row {
+		return &data.Place{ThreadKey: run.ThreadKey, Todo: todo, RunKey: run.Key, Project: run.Project, User: run.User, Agent: run.WorkflowID, Since: run.QueuedAt}
+	}
+	a, b := f.newRun(t, f.newThread(t, "ann", "a"), "a", data.Queued), f.newRun(t, f.newThread(t, "ann", "b"), "b", data.Queued)
+	other := f.newRun(t, f.newThread(t, "ann", "c"), "c", data.Completed)
+	misplaced := func(what string, want ...int64) {
+		t.Helper()
+		got, err := f.Misplaced(t.Context(), 10)
+		equal(t, what, got, err, want)
+	}
+	misplaced("queued without rows", a.ThreadKey, b.ThreadKey)
+	got, err := f.Misplaced(t.Context(), 1)
+	equal(t, "one of them", got, err, []int64{a.ThreadKey})
+	f.put(t, place(data.ToClaim, a), place(data.ToClaim, b))
+	misplaced("with their rows")
+	f.put(t, status(a, data.Running))
+	misplaced("a row of a run that executes", a.ThreadKey)
+	f.put(t, place(data.ToCancel, a))
+	misplaced("which is to be cancelled")
+	f.put(t, status(a, data.Cancelled))
+	misplaced("and has ended", a.ThreadKey)
+	f.put(t, place(data.NoTodo, a), place(data.NoTodo, a))
+	misplaced("without a row")
+	f.put(t, place(data.ToClaim, a), place(data.NoTodo, a), place(data.ToClaim, other), place(data.NoTodo, other), place(data.ToClaim, b))
+	misplaced("put and removed in one batch")
+	f.put(t, status(b, data.Running), place(data.NoTodo, b))
+	misplaced("claimed")
+	f.put(t, &data.Place{ThreadKey: b.ThreadKey, Todo: data.ToClaim, RunKey: other.Key, Project: "project"})
+	misplaced("a row with another thread's run", b.ThreadKey)
+}
+
 func testOrphans(t *testing.T, f *fixture) {
 	var orphans []int64
 	running := func(owner string) *data.Run {

@@ -78,6 +78,7 @@ func Run(t *testing.T, open func(t *testing.T) data.Store) {
 		{"RunsTermsFollow", testRunsTermsFollow},
 		{"UnfinishedPages", testUnfinished},
 		{"Orphans", testOrphans},
+		{"PlacesFollowRuns", testPlaces},
 		{"BusyThreads", testBusyThreads},
 		{"CancelIsAskedOfTheOwner", testCancelAsks},
 		{"AppendedCountsQueued", testAppended},

@@ -20,7 +20,8 @@ import (
 // transaction can restore the rows that it has replaced.
 type Database struct {
 	now                 func() time.Time
-	threadKeys, runKeys atomic.Int64 // the last keys given out
+	placed              func(*data.View, data.Place) // see CheckPlaces
+	threadKeys, runKeys atomic.Int64                 // the last keys given out
 
 	mu         sync.Mutex // guards the fields below; held for a whole commit or read
 	lastRow    int64      // last key of a message or interrupt
@@ -38,6 +39,7 @@ type Database struct {
 	duties     map[string]string              // instances by what they do for all, beside others
 	rested     map[rest]time.Time             // until when logs had ended, zero for now
 	removals   rows[int64, int64]             // by thread
+	queue      rows[int64, data.Place]        // by thread
 	secrets    map[string]string              // by purpose
 	saved      map[[2]string][]data.SavedView // by project and user
 
@@ -95,7 +97,7 @@ func New(now func() time.Time) *Database {
 	return &Database{
 		now: now, instances: make(map[string]*instance), threads: make(rows[int64, data.Thread]),
 		runs: make(rows[int64, data.Run]), names: make(rows[data.Name, data.RunName]),
-		audit: make(rows[int64, data.Audit]), spent: make(rows[spending, data.Spending]), raises: make(rows[data.Raise, data.Raise]), deletions: make(rows[part, deletion]), asks: make(rows[int64, data.CancelAsk]), removals: make(rows[int64, int64]), remembered: make(rows[string, data.IdempotencyKey]), events: make(map[int64][]data.StoredEvent),
+		audit: make(rows[int64, data.Audit]), spent: make(rows[spending, data.Spending]), raises: make(rows[data.Raise, data.Raise]), deletions: make(rows[part, deletion]), asks: make(rows[int64, data.CancelAsk]), removals: make(rows[int64, int64]), queue: make(rows[int64, data.Place]), remembered: make(rows[string, data.IdempotencyKey]), events: make(map[int64][]data.StoredEvent),
 		spans: make(table[ordinal, data.Span]), messages: make(table[string, data.Message]),
 		steps: make(table[int, data.Step]), nodes: make(table[string, data.Node]), memos: make(table[use, data.Memo]),
 		interrupts: make(table[string, interrupt]), prompts: make(table[string, data.Prompt]),
@@ -103,6 +105,9 @@ func New(now func() time.Time) *Database {
 		saved: make(map[[2]string][]data.SavedView), locks: make(map[any]bool), duties: make(map[string]string), rested: make(map[rest]time.Time),
 	}
 }
+
+// CheckPlaces has check called with each thread that a batch has changed, and its row in the queue, the zero Place for none.
+func (db *Database) CheckPlaces(check func(*data.View, data.Place)) { db.placed = check }
 
 // clock returns the database's time, in milliseconds.
 func (db *Database) clock() time.Time { return db.now().UTC().Truncate(time.Millisecond) }
@@ -424,8 +429,25 @@ func (tx *tx) finish(events []data.StoredEvent) error {
 			return err
 		}
 	}
+	tx.checkPlaces()
 	defer tx.noteRest()
 	return tx.append(events)
+}
+
+// checkPlaces shows the changed threads to the check of their places.
+func (tx *tx) checkPlaces() {
+	if tx.placed == nil {
+		return
+	}
+	for thread := range tx.touched {
+		ask := data.Ask{Thread: thread}
+		v := tx.views([]data.Ask{ask}).of(&ask)
+		place := data.Place{ThreadKey: thread}
+		if row := tx.queue[thread]; row != nil {
+			place = *row
+		}
+		tx.placed(v, place)
+	}
 }
 
 // check checks a thread's invariants at the end of a batch: one run at most is RUNNING or WAITING, and only the last

@@ -86,6 +86,14 @@ func (tx *tx) putOne(row data.Row) error {
 			raise.Amount = max(raise.Amount, old.Amount)
 		}
 		tx.raises.put(tx, key, &raise)
+	case *data.Place:
+		if row.Todo == data.NoTodo {
+			tx.queue.drop(tx, row.ThreadKey)
+			return nil
+		}
+		place := *row
+		place.Since = place.Since.UTC()
+		tx.queue.put(tx, row.ThreadKey, &place)
 	case *data.RunEnded: // statistics are not stored
 	case *data.Delete:
 		tx.delete(row)

@@ -249,6 +249,29 @@ func (db *Database) Orphans(ctx context.Context, afterThread int64, limit int) (
 	})
 }
 
+// Misplaced returns up to limit threads whose Place cannot be right: see [data.ByKey].
+func (db *Database) Misplaced(ctx context.Context, limit int) ([]int64, error) {
+	return read(ctx, db, func() (threads []int64) {
+		active := make(map[int64]bool)
+		for _, r := range db.runs {
+			active[r.ThreadKey] = active[r.ThreadKey] || r.Status == data.Running || r.Status == data.Waiting
+		}
+		for _, r := range db.runs {
+			if r.Status == data.Queued && !active[r.ThreadKey] && db.queue[r.ThreadKey] == nil {
+				threads = append(threads, r.ThreadKey)
+			}
+		}
+		for thread, p := range db.queue {
+			r := db.runs[p.RunKey]
+			if r == nil || r.ThreadKey != thread || r.Status.Final() || p.Todo == data.ToClaim && r.Status != data.Queued {
+				threads = append(threads, thread)
+			}
+		}
+		slices.Sort(threads)
+		return head(slices.Compact(threads), limit)
+	})
+}
+
 // BusyThreads returns those of the threads that have a RUNNING or WAITING run: see [data.ByKey].
 func (db *Database) BusyThreads(ctx context.Context, threads []int64) ([]int64, error) {
 	return read(ctx, db, func() (busy []int64) {

@@ -119,6 +119,20 @@ CREATE INDEX runs_queued ON runs (thread_key, (CASE status WHEN 'QUEUED' THEN ke
 CREATE INDEX runs_running ON runs (project_id, user_id) WHERE status = 'RUNNING';
 CREATE INDEX runs_asked ON runs (owner_instance) WHERE cancel_asked IS NOT NULL;
 
+-- What each thread needs so that its runs go on, written by the decisions about the thread.
+CREATE TABLE queue (
+    thread_key bigint PRIMARY KEY,
+    todo       smallint NOT NULL, -- 2 cancel, 3 claim
+    run_key    bigint NOT NULL,
+    project_id text COLLATE "C" NOT NULL,
+    user_id    text COLLATE "C" NOT NULL,
+    agent      text COLLATE "C" NOT NULL, -- that a server needs, or a workflow
+    rank       smallint NOT NULL, -- 1 for an answered run, otherwise 2
+    since      timestamptz NOT NULL -- when the run was queued
+) WITH (
+    fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 2000000000
+);
+
 CREATE TABLE run_inputs (
     run_key          bigint PRIMARY KEY,
     input            text,

@@ -103,6 +103,18 @@ WHERE status IN ('QUEUED', 'RUNNING', 'WAITING');
 
 CREATE INDEX runs_asked ON runs (owner_instance) WHERE cancel_asked IS NOT NULL;
 
+-- What each thread needs so that its runs go on, written by the decisions about the thread.
+CREATE TABLE queue (
+    thread_key INTEGER PRIMARY KEY,
+    todo       INTEGER NOT NULL, -- 2 cancel, 3 claim
+    run_key    INTEGER NOT NULL,
+    project_id TEXT NOT NULL,
+    user_id    TEXT NOT NULL,
+    agent      TEXT NOT NULL, -- that a server needs, or a workflow
+    rank       INTEGER NOT NULL, -- 1 for an answered run, otherwise 2
+    since      INTEGER NOT NULL -- when the run was queued
+) STRICT;
+
 CREATE TABLE run_inputs (
     run_key          INTEGER PRIMARY KEY,
     input            TEXT,

@@ -31,6 +31,7 @@ var (
 	waitBytes   = describe("commit_queue_bytes", "Bytes of events that wait for a commit.")
 	waitAge     = describe("commit_queue_age_seconds", "For how long the oldest of what waits for a commit has at least.")
 	fenced      = describe("fenced_writes_total", "Commits that were refused because another server has the database.")
+	repaired    = describe("queue_repaired_total", "Threads whose rows in the queue were wrong: a defect.")
 	hintsSent   = describe("hint_datagrams_total", "Datagrams that this server of a cluster has sent to the others.")
 	hintsLost   = describe("hint_failures_total", "Failures to send or to receive datagrams: hints may have been lost.")
 	hintsDeaf   = describe("hints_deaf", "1 while other servers of the cluster live and no datagrams arrive.")
@@ -47,7 +48,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (w *watch) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{runs, queueAge, waits, waitBytes, waitAge, fenced, clientBytes, runBytes, ringBytes, lag, abandoned, lingering, openStreams, unwell, cut, hintsSent, hintsLost, hintsDeaf} {
+	for _, d := range []*prometheus.Desc{runs, queueAge, waits, waitBytes, waitAge, fenced, repaired, clientBytes, runBytes, ringBytes, lag, abandoned, lingering, openStreams, unwell, cut, hintsSent, hintsLost, hintsDeaf} {
 		ch <- d
 	}
 }
@@ -69,6 +70,7 @@ func (w *watch) Collect(ch chan<- prometheus.Metric) {
 	gauge(waitBytes, float64(e.Commits.Bytes))
 	gauge(waitAge, e.Commits.Age.Seconds())
 	counter(fenced, e.Fenced)
+	counter(repaired, e.Repaired)
 	counter(hintsSent, e.Link.Sent)
 	counter(hintsLost, e.Link.Lost)
 	deaf := 0.0
