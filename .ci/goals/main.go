@@ -36,16 +36,16 @@ var kits = []string{
 
 // limits are the highest values that the measures may have. A type or a package that is missing here has the default for its kind.
 var limits = map[string]int{
-	"product lines": 108_450, "engine lines": 47_100, "kit lines": 24_950, "test lines": 96_900, "settings": 60, "functions over 80 lines": 16,
+	"product lines": 107_950, "engine lines": 46_570, "kit lines": 24_830, "test lines": 96_810, "settings": 60, "functions over 80 lines": 15,
 	"direct dependencies": 39, "KiB of the stripped program": 45_000, "comment lines in ten thousand with what, who, nobody …": 440,
 
 	"methods of runtime/work.Engine": 155, "methods of runtime/work.live": 73, "methods of runtime/work.step": 66, "methods of runtime.Runtime": 124,
-	"methods of runtime/data.Store": 79, "methods of runtime/data.Reader": 53, "methods of storage.DB": 169, "methods of storage.committer": 48,
+	"methods of runtime/data.Store": 79, "methods of runtime/data.Reader": 53, "methods of storage.DB": 167, "methods of storage.committer": 47,
 	"methods of runtime/fold.Fold": 48, "methods of runtime/tail.folded": 48, "methods of plugins.Run": 69, "methods of plugins/llm.turn": 61,
 	"methods of plugins/remote.relay": 51, "methods of transports.Streams": 49, "methods of transports/rest.Transport": 46,
 	"methods of transports/rest.day": 48,
 
-	"upward arrows in runtime/work": 31, "upward arrows in storage": 23, "upward arrows in cmd": 23,
+	"upward arrows in runtime/work": 31, "upward arrows in storage": 18, "upward arrows in cmd": 23,
 }
 
 const (
