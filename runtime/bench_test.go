@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +16,6 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/echo"
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
@@ -194,13 +191,6 @@ func (m *meter) cpu(b *testing.B) (used time.Duration) {
 	return used
 }
 
-// started returns a runtime on a new SQLite file; both end with the benchmark.
-func started(b *testing.B, a plugins.Plugin) *runtime.Runtime {
-	b.Helper()
-	rt, _ := startedOn(b, "sqlite:"+filepath.Join(b.TempDir(), "baton.db"), a)
-	return rt
-}
-
 // startedOn returns a runtime on a new database.
 func startedOn(b *testing.B, url string, a plugins.Plugin) (*runtime.Runtime, *storage.DB) {
 	b.Helper()
@@ -328,145 +318,6 @@ func replay(b *testing.B, rt *runtime.Runtime, s runtime.Started, see func(*runt
 		}
 		for _, r := range recs {
 			see(r)
-		}
-	}
-}
-
-// BenchmarkEmitToViewer measures the time from a worker's write to a viewer's Next, with 100 runs that each
-// write 200 times a second: 20 000 events a second. The socket is not in it.
-func BenchmarkEmitToViewer(b *testing.B) {
-	clock := agent{"clock", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w, beat := run.Text(), echo.Beat{Every: 5 * time.Millisecond}
-		for range 400 {
-			if err := beat.Wait(ctx); err != nil {
-				return agui.WorkerOutput{}, err
-			}
-			if _, err := io.WriteString(w, strconv.FormatInt(time.Now().UnixNano(), 10)); err != nil {
-				return agui.WorkerOutput{}, err
-			}
-		}
-		return agui.WorkerOutput{}, w.Close()
-	}}
-	rt := started(b, clock)
-	var mu sync.Mutex
-	var took []time.Duration
-	for b.Loop() {
-		var wg sync.WaitGroup
-		for range 100 {
-			wg.Go(func() {
-				late := lateness(b, rt)
-				mu.Lock()
-				took = append(took, late...)
-				mu.Unlock()
-			})
-		}
-		wg.Wait()
-	}
-	slices.Sort(took)
-	b.ReportMetric(took[len(took)/2].Seconds()*1e3, "p50-ms")
-	b.ReportMetric(took[len(took)*99/100].Seconds()*1e3, "p99-ms")
-}
-
-// BenchmarkFirstToken measures the time to the first token of each of 1 000 runs that are started at the same moment,
-// from StartRun to a viewer's Next, on SQLite with the default limits. One op is all of the runs.
-func BenchmarkFirstToken(b *testing.B) {
-	const atOnce = 1000
-	patient := agent{"patient", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text()
-		if _, err := io.WriteString(w, "token"); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		<-ctx.Done()
-		return agui.WorkerOutput{}, context.Cause(ctx)
-	}}
-	rt := started(b, patient)
-	var took []time.Duration
-	for b.Loop() {
-		began := make(chan struct{})
-		firsts := make([]time.Duration, atOnce)
-		runs := make([]runtime.Started, atOnce)
-		var wg sync.WaitGroup
-		for i := range atOnce {
-			wg.Go(func() {
-				<-began
-				at := time.Now()
-				runs[i] = firstToken(b, rt)
-				firsts[i] = time.Since(at)
-			})
-		}
-		close(began)
-		wg.Wait()
-		took = append(took, firsts...)
-		b.StopTimer()
-		for i := range runs {
-			wg.Go(func() {
-				if _, err := rt.Cancel(b.Context(), local, runs[i].RunID); err != nil {
-					b.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		b.StartTimer()
-	}
-	slices.Sort(took)
-	b.ReportMetric(took[len(took)/2].Seconds()*1e3, "p50-ms")
-	b.ReportMetric(took[len(took)*95/100].Seconds()*1e3, "p95-ms")
-}
-
-// firstToken starts a run, and returns when the viewer has its first token.
-func firstToken(b *testing.B, rt *runtime.Runtime) runtime.Started {
-	b.Helper()
-	s, err := rt.StartRun(b.Context(), local, runtime.StartRequest{Agent: "patient", Messages: user("go")})
-	if err != nil {
-		b.Error(err)
-		return s
-	}
-	cur, err := rt.ReadRun(b.Context(), s)
-	if err != nil {
-		b.Error(err)
-		return s
-	}
-	defer cur.Close()
-	for {
-		recs, err := cur.Next(b.Context())
-		if err != nil {
-			b.Error(err)
-			return s
-		}
-		for _, r := range recs {
-			if _, ok := r.Event.(agui.TextMessageContent); ok {
-				return s
-			}
-		}
-	}
-}
-
-// lateness runs the clock once and returns the age of each event at its read.
-func lateness(b *testing.B, rt *runtime.Runtime) (took []time.Duration) {
-	b.Helper()
-	ctx := context.Background()
-	s, err := rt.StartRun(ctx, local, runtime.StartRequest{Agent: "clock", Messages: user("go")})
-	if err != nil {
-		b.Error(err)
-		return nil
-	}
-	cur, err := rt.ReadRun(ctx, s)
-	if err != nil {
-		b.Error(err)
-		return nil
-	}
-	defer cur.Close()
-	for {
-		recs, err := cur.Next(ctx)
-		if err != nil {
-			return took
-		}
-		now := time.Now()
-		for _, r := range recs {
-			if e, ok := r.Event.(agui.TextMessageContent); ok {
-				ns, _ := strconv.ParseInt(e.Delta, 10, 64)
-				took = append(took, now.Sub(time.Unix(0, ns)))
-			}
 		}
 	}
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
@@ -40,60 +38,6 @@ func TestBeside_CancelsARunOfAnother(t *testing.T) {
 	cancelled := slices.DeleteFunc(y.audited(runtime.MustCaller("default", "root", runtime.RoleAdmin)), func(entry string) bool { return !strings.Contains(entry, "cancel") })
 	if len(cancelled) != 1 || !strings.Contains(cancelled[0], local.User()) {
 		t.Errorf("audit %q", cancelled)
-	}
-}
-
-// A run that restarts, rolls back or deletes needs the end of one that another server executes.
-func TestBeside_EndsARunOfAnother(t *testing.T) {
-	t.Parallel()
-	k := dictated{make(chan string)}
-	x, y := servers(t, runtime.Config{}, k.agent())
-	for _, how := range []runtime.Multitask{runtime.InterruptRuns, runtime.RollbackRuns} {
-		thread := string(how)
-		first := x.start(thread, "dictated", "first")
-		k.words <- "one"
-		next, err := y.StartRun(t.Context(), local, runtime.StartRequest{
-			Agent: "dictated", ThreadID: thread, Multitask: how, Messages: []agui.Message{{Role: agui.RoleUser, Content: "second"}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		y.wait(first.RunID, runtime.Cancelled)
-		y.wait(next.RunID, runtime.Running)
-		k.words <- "two"
-		th, err := y.Thread(t.Context(), local, thread)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := y.DeleteThread(t.Context(), local, thread); err != nil {
-			t.Fatal(err)
-		}
-		for _, b := range []*bench{x, y} {
-			if _, err := b.Thread(t.Context(), local, thread); !errors.Is(err, runtime.ErrThreadNotFound) {
-				t.Errorf("%s: the thread is there: %v", how, err)
-			}
-			if cur, err := b.Read(t.Context(), th, 0, true); err == nil {
-				recs, err := cur.Next(t.Context())
-				if !errors.Is(err, io.EOF) {
-					t.Errorf("%s: a viewer of the deleted thread gets %d events, %v", how, len(recs), err)
-				}
-				cur.Close()
-			}
-		}
-	}
-}
-
-func TestBeside_DeletesTheDataOfAUser(t *testing.T) {
-	t.Parallel()
-	k := dictated{make(chan string)}
-	x, y := servers(t, runtime.Config{}, k.agent())
-	x.start("a", "dictated", "go")
-	y.start("b", "dictated", "go")
-	if err := y.DeleteUser(t.Context(), local, local.User()); err != nil {
-		t.Fatal(err)
-	}
-	if left, err := x.Threads(t.Context(), local, runtime.ThreadFilter{Limit: 10}); err != nil || len(left.Rows) > 0 {
-		t.Errorf("%d threads are left, %v", len(left.Rows), err)
 	}
 }
 
@@ -196,115 +140,6 @@ func TestBeside_AsksOnceForRoom(t *testing.T) {
 	y.until("the run takes its turn", func() bool { run := y.run(s); return run.Status == runtime.Running })
 	close(k.words)
 	y.wait(s.RunID, runtime.Completed)
-}
-
-// indebted is the store of a server that dies before it decides about a run, if it is set.
-type indebted struct {
-	runtime.Store
-	run atomic.Int64
-}
-
-func (s *indebted) Commit(ctx context.Context, n int64, b *data.Batch) error {
-	if run := s.run.Load(); run != 0 && slices.ContainsFunc(b.Asks, func(a data.Ask) bool { return slices.Contains(a.Runs, run) }) {
-		return runtime.ErrFenced
-	}
-	return s.Store.Commit(ctx, n, b)
-}
-
-// A server dies before it cancels a WAITING run that has to make room. Another server cancels it, although it last saw the thread when
-// a QUEUED run stood behind a RUNNING one.
-func TestBeside_CancelsForADeadServer(t *testing.T) {
-	t.Parallel()
-	asks := make(chan bool)
-	x, y := servers(t, runtime.Config{}, hello, agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		select {
-		case <-asks:
-		case <-ctx.Done():
-		}
-		_, err := run.Ask(ctx, agui.Interrupt{Message: "Well?"})
-		return agui.WorkerOutput{}, err
-	}})
-	dies := &indebted{Store: x.store}
-	x.injectStore(dies)
-	first := x.start("main", "asking", "go")
-	x.wait(first.RunID, runtime.Running)
-	y.start("main", "hello", "next")
-	asks <- true
-	x.wait(first.RunID, runtime.Waiting)
-	dies.run.Store(first.RunKey)
-	_, _ = x.StartRun(t.Context(), local, runtime.StartRequest{ // it may die before it answers
-		ThreadID: "main", RunID: "last", Agent: "hello", Multitask: runtime.InterruptRuns, Messages: user("now"),
-	})
-	<-x.Fenced()
-	y.wait(first.RunID, runtime.Cancelled)
-	y.wait("last", runtime.Completed)
-	checkLog(t, y.log("main"))
-}
-
-// A server asks for the cancellation of a run and dies. The run is cancelled, although its worker asks a question first.
-func TestBeside_CancelledRunDoesNotWait(t *testing.T) {
-	t.Parallel()
-	d, asks := &deaf{}, make(chan bool)
-	x, y := servers(t, runtime.Config{}, agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		select {
-		case <-asks:
-		case <-ctx.Done():
-			return agui.WorkerOutput{}, context.Cause(ctx)
-		}
-		d.deaf.Store(false)
-		_, err := run.Ask(ctx, agui.Interrupt{Message: "Well?"})
-		return agui.WorkerOutput{Status: agui.StatusSuccess}, err
-	}})
-	d.Store = x.store
-	x.injectStore(d)
-	y.cfg.Patience = time.Millisecond
-	y.down()
-	y.up()
-	d.deaf.Store(true)
-	s := x.start("main", "asking", "go")
-	if _, err := y.Cancel(t.Context(), local, s.RunID); err == nil {
-		t.Error("a cancellation that nobody has confirmed succeeds")
-	}
-	y.down()
-	asks <- true
-	x.wait(s.RunID, runtime.Cancelled)
-}
-
-// A server asks for the cancellation of a run while the owner cannot store the run's events. The run is cancelled, and does not restart
-// for the message that waits.
-func TestBeside_CancelledRunDoesNotRestart(t *testing.T) {
-	t.Parallel()
-	k, d := dictated{make(chan string)}, &deaf{}
-	x, y := servers(t, runtime.Config{}, agent{"dictated", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		defer d.deaf.Store(false) // the run has ended for its worker, and cannot be cancelled in the usual way
-		return k.agent().run(ctx, run)
-	}})
-	d.Store = &faulty{Store: x.store, refuse: "POISON"}
-	x.injectStore(d)
-	d.deaf.Store(true)
-	s := x.start("main", "dictated", "go")
-	k.words <- "one "
-	if _, err := x.Append(t.Context(), local, s.RunID, runtime.AppendRequest{Content: "more"}); err != nil {
-		t.Fatal(err)
-	}
-	owner := x.wait(s.RunID, runtime.Running).Owner
-	cancelled := make(chan error, 1)
-	go func() {
-		_, err := y.Cancel(t.Context(), local, s.RunID)
-		cancelled <- err
-	}()
-	y.until("the owner is asked to cancel the run", func() bool {
-		list, err := y.store.CancelAsks(t.Context(), owner)
-		return err == nil && len(list) == 1
-	})
-	k.words <- "POISON"
-	if run := x.wait(s.RunID, runtime.Cancelled, runtime.Failed, runtime.Queued); run.Status != runtime.Cancelled || run.Generation != 1 {
-		t.Errorf("the run is %s in generation %d", run.Status, run.Generation)
-	}
-	if err := <-cancelled; err != nil {
-		t.Error(err)
-	}
-	checkLog(t, x.log("main"))
 }
 
 // A stream waits for a queued run, which is cancelled on another server while that server executes the run before.

@@ -98,10 +98,7 @@ func TestBudget_StopsRunsAndStarts(t *testing.T) {
 		}
 	}
 	first := runtime.StartRequest{Agent: "caller", ThreadID: "main", Messages: user("x"), Idempotency: &runtime.Idempotency{Scope: "s", BodyHash: "h"}}
-	done, err := b.StartRun(t.Context(), local, first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	done := b.request(first)
 	b.wait(done.RunID, runtime.Completed)
 	waits := b.start("asks", "asking", "x")
 	b.wait(waits.RunID, runtime.Waiting)
@@ -328,10 +325,7 @@ func TestBudget_AsksOnceForParallelNodes(t *testing.T) {
 	}
 	b := open(t, budgeted(tokensADay(1, data.OverAsk)), caller(&made), noop(&called), nodes)
 	b.wait(b.start("first", "caller", "x").RunID, runtime.Completed) // uses the budget up
-	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{WorkflowID: "both", ThreadID: "main", Messages: user("xx")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := b.request(runtime.StartRequest{WorkflowID: "both", ThreadID: "main", Messages: user("xx")})
 	b.wait(s.RunID, runtime.Waiting)
 	if err := b.decided(local, s.RunID, `{"action":"continue"}`); err != nil {
 		t.Fatal(err)

@@ -43,12 +43,9 @@ func TestClientTools_AreNotReplaced(t *testing.T) {
 		return agui.WorkerOutput{Answer: out.ResultSummary}, err
 	}}
 	b := open(t, runtime.Config{}, asks)
-	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "asks", ThreadID: "main", Messages: user("go"), Tools: []agui.Tool{
+	s := b.request(runtime.StartRequest{Agent: "asks", ThreadID: "main", Messages: user("go"), Tools: []agui.Tool{
 		{Name: "pay", Parameters: []byte(`{"type":"object","required":["cents"]}`)},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	b.wait(s.RunID, runtime.Waiting)
 	var calls atomic.Int64
 	reg := new(host.Registry)
@@ -83,10 +80,7 @@ func TestClientTools_ReturnImages(t *testing.T) {
 		return agui.WorkerOutput{}, err
 	}})
 	req := runtime.StartRequest{Agent: "looks", ThreadID: "main", Messages: user("go"), Tools: []agui.Tool{{Name: "camera"}}}
-	s, err := b.StartRun(t.Context(), local, req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := b.request(req)
 	b.wait(s.RunID, runtime.Waiting)
 	asked, err := b.Interrupts(t.Context(), local, s.RunID)
 	if err != nil || len(asked) != 1 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -247,12 +246,12 @@ func TestCluster_TakesOverFromALaterVersion(t *testing.T) {
 		}
 		return all
 	}
-	want := shown(until(t, y.reader(0, true), last+2))
+	want := shown(until(t, y.reader(true), last+2))
 	if len(want) != 2 || !strings.Contains(want[0], `"deep":{"list":[1,{"type":"TEXT_MESSAGE_END"}]}`) {
 		t.Fatalf("a viewer gets %s", want)
 	}
 	z, _ := member(t, url, runtime.Config{}, goesOn)
-	cur := z.reader(0, true)
+	cur := z.reader(true)
 	z.wait(s.RunID, runtime.Completed)
 	whole := y.log("main")
 	checkLog(t, whole)
@@ -299,31 +298,6 @@ func TestCluster_ServesBeforeItTakesRunsOver(t *testing.T) {
 	}
 	close(let)
 	c.wait(left.RunID, runtime.Completed)
-}
-
-// A QUEUED run is claimed by whichever server has a free slot and the agent, also when the server that has queued it lives.
-func TestCluster_ClaimsQueuedRunsOfOthers(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.New(t)
-	hangs, goesOn := halves("half")
-	own, _ := halves("own")
-	a, store := member(t, url, runtime.Config{Limits: runtime.Limits{Runs: 1}}, hangs, own)
-	a.start("first", "half", "go")
-	<-hangs.began
-	queued, left := a.start("second", "half", "go"), a.start("third", "own", "go")
-	b, _ := member(t, url, runtime.Config{}, goesOn)
-	b.wait(queued.RunID, runtime.Completed)
-	later := a.start("fourth", "half", "go")
-	b.wait(later.RunID, runtime.Completed)
-	defer store.die()()
-	last := b.start("fifth", "half", "go")
-	b.wait(last.RunID, runtime.Completed)
-	for range 2 { // those of the dead server
-		b.wait(<-goesOn.ran, runtime.Completed)
-	}
-	if run, err := b.Run(t.Context(), local, left.RunID); err != nil || run.Status != runtime.Queued {
-		t.Errorf("the run of an agent that it does not have is %s, %v", run.Status, err)
-	}
 }
 
 // Thousands of QUEUED runs that cannot begin (of a user at its limit, of threads that execute another run, of an agent that nobody has) do
@@ -383,55 +357,5 @@ func TestCluster_BeginsARunBehindOthers(t *testing.T) {
 	y.wait(late.RunID, runtime.Completed)
 	if n := store.pulled.Load() - before; n > 20 {
 		t.Errorf("it has begun after %d looks", n)
-	}
-}
-
-// Servers that come and go under load leave complete logs.
-func TestCluster_LosesNothingWhileServersComeAndGo(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.New(t)
-	steps := agent{"steps", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		for i := range 20 {
-			err := run.Do(ctx, fmt.Sprint("step ", i), nil, func(context.Context) error {
-				<-time.After(5 * time.Millisecond)
-				return say(run, fmt.Sprint(i))
-			})
-			if err != nil {
-				return agui.WorkerOutput{}, err
-			}
-		}
-		return agui.WorkerOutput{}, nil
-	}}
-	cfg := runtime.Config{}
-	a, store := member(t, url, cfg, steps)
-	b, _ := member(t, url, cfg, steps)
-	c, _ := member(t, url, cfg, steps)
-	var mu sync.Mutex
-	var runs []runtime.Started
-	var starting sync.WaitGroup
-	for i, server := range []*bench{a, b, c} {
-		starting.Go(func() {
-			for j := range 10 {
-				s := server.start(fmt.Sprint("thread ", i, " ", j%4), "steps", "go")
-				mu.Lock()
-				runs = append(runs, s)
-				mu.Unlock()
-			}
-		})
-	}
-	starting.Wait()
-	wake := store.die()
-	defer wake()
-	b.down()
-	d, _ := member(t, url, cfg, steps)
-	for _, s := range runs {
-		if run := d.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
-			t.Errorf("%s: %+v", s.RunID, run.Error)
-		}
-	}
-	for i := range 3 {
-		for j := range 4 {
-			checkLog(t, d.log(fmt.Sprint("thread ", i, " ", j)))
-		}
 	}
 }

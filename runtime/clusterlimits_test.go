@@ -178,38 +178,6 @@ func TestCluster_QueueLimitCountsAllServers(t *testing.T) {
 	}
 }
 
-// A deletion that a server has begun when it dies is completed by another.
-func TestCluster_CompletesDeletionsOfADeadServer(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.New(t)
-	cfg := runtime.Config{Limits: runtime.Limits{DeletedAtOnce: 1}}
-	a, store := member(t, url, cfg, careless)
-	b, _ := member(t, url, cfg, careless)
-	s := a.start("main", "careless", "1234")
-	a.wait(s.RunID, runtime.Completed)
-	store.left.Store(3)
-	gone := make(chan error, 1)
-	go func() { gone <- a.DeleteThread(context.Background(), local, "main") }()
-	for {
-		if _, err := store.Thread(t.Context(), s.ThreadKey); errors.Is(err, data.ErrNotFound) {
-			break
-		}
-		<-tick()
-	}
-	select {
-	case err := <-gone:
-		t.Errorf("the server that dies has completed the deletion: %v", err)
-	default:
-	}
-	close(*store.asleep.Swap(nil))
-	if err := <-gone; err == nil {
-		t.Error("the deletion has an answer of the server that died")
-	}
-	if _, err := b.Run(t.Context(), local, s.RunID); err == nil {
-		t.Error("the run is still there")
-	}
-}
-
 // While a server completes the deletion of a dead one, it takes runs of another dead one over, and further servers start.
 func TestCluster_TakesOverBesideADeletion(t *testing.T) {
 	t.Parallel()

@@ -38,20 +38,13 @@ func said(id, text string) agui.Message {
 func (b *bench) ask(run string, req runtime.StartRequest, msgs ...agui.Message) runtime.Started {
 	b.t.Helper()
 	req.Agent, req.ThreadID, req.RunID, req.Messages = "hello", "main", run, msgs
-	s, err := b.StartRun(context.Background(), local, req)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return s
+	return b.request(req)
 }
 
 // shows checks the messages that a new reader of the thread main receives.
 func (b *bench) shows(want ...string) {
 	b.t.Helper()
-	th, err := b.Thread(context.Background(), local, "main")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	th := b.found("main")
 	snap, err := b.Snapshot(context.Background(), th)
 	if err != nil {
 		b.t.Fatal(err)
@@ -157,12 +150,9 @@ func TestEditOutlivesACrashOfItsRun(t *testing.T) {
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{}, gated(gate), hello)
 	b.wait(b.ask("first", runtime.StartRequest{Edits: true}, said("u1", "question")).RunID, runtime.Completed)
-	_, err := b.StartRun(context.Background(), local, runtime.StartRequest{
+	b.request(runtime.StartRequest{
 		Agent: "gated", ThreadID: "main", RunID: "edit", Edits: true, Messages: []agui.Message{said("u1", "edited")},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	b.wait("edit", runtime.Running)
 	b.crash()
 	close(gate)
@@ -178,9 +168,7 @@ func TestEditIsTakenOnce(t *testing.T) {
 	release()
 	b.wait(edit, runtime.Completed)
 	b.wait(b.ask("second", runtime.StartRequest{Edits: true}, said("u1", "edited twice")).RunID, runtime.Completed)
-	if _, err := b.Append(context.Background(), local, edit, runtime.AppendRequest{Content: "more"}); err != nil {
-		t.Fatal(err)
-	}
+	b.appended(edit, "more")
 	b.wait(edit, runtime.Completed)
 	recs := b.log("main")
 	checkLog(t, recs)
@@ -220,10 +208,7 @@ func TestAnotherImageIsAnEdit(t *testing.T) {
 	b.wait(b.ask("first", runtime.StartRequest{Edits: true}, image("https://a.example/cat")).RunID, runtime.Completed)
 	b.wait(b.ask("again", runtime.StartRequest{Edits: true}, image("https://a.example/cat")).RunID, runtime.Completed)
 	b.wait(b.ask("edit", runtime.StartRequest{Edits: true}, image("https://a.example/dog")).RunID, runtime.Completed)
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	msgs, err := b.store.Messages(t.Context(), th.Key, 0, 100)
 	if err != nil || len(msgs) != 2 || !strings.Contains(string(msgs[0].Parts), "dog") {
 		t.Errorf("the thread shows %+v, %v", msgs, err)

@@ -56,32 +56,6 @@ func (b *bench) inject(f *faulty) {
 	b.injectStore(f)
 }
 
-func TestRunsWaitWhileTheDatabaseIsAway(t *testing.T) {
-	t.Parallel()
-	for _, away := range []error{runtime.ErrUnavailable, runtime.ErrDiskFull} {
-		step := make(chan struct{})
-		worker := agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-			<-step
-			return agui.WorkerOutput{Answer: "still here"}, nil
-		}}
-		b := open(t, runtime.Config{}, worker)
-		f := &faulty{}
-		b.inject(f)
-		s := b.start("main", "worker", "x")
-		f.before.Store(&away)
-		close(step)
-		for b.Ready(context.Background()) == nil {
-			<-tick()
-		}
-		f.before.Store(nil)
-		b.wait(s.RunID, runtime.Completed)
-		checkLog(t, b.log("main")) // the commit has returned, and the run's row does not wait for that
-		if err := b.Ready(context.Background()); err != nil {
-			t.Errorf("still not ready: %v", err)
-		}
-	}
-}
-
 // While the database does not answer, every request fails with outcome_unknown, and takes effect completely
 // afterwards.
 func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
@@ -175,42 +149,6 @@ func TestRequests_NameADamagedDatabase(t *testing.T) {
 	b.wait("first", runtime.Completed)
 }
 
-func TestSnapshotIsRefusedWhileNothingIsStored(t *testing.T) {
-	t.Parallel()
-	step := make(chan struct{})
-	worker := agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		<-step
-		return agui.WorkerOutput{Answer: "still here"}, nil
-	}}
-	b := open(t, runtime.Config{}, worker)
-	f := &faulty{}
-	b.inject(f)
-	s := b.start("main", "worker", "x")
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	full := runtime.ErrDiskFull
-	f.before.Store(&full)
-	close(step)
-	for b.Ready(t.Context()) == nil {
-		<-tick()
-	}
-	_, err = b.Snapshot(t.Context(), th)
-	refusal, ok := errors.AsType[*runtime.Error](err)
-	if !ok || refusal.Code != "disk_full" {
-		t.Errorf("got %v", refusal)
-	}
-	f.before.Store(nil)
-	b.wait(s.RunID, runtime.Completed)
-	for b.Ready(t.Context()) != nil { // the run's row is visible when the commit is done, and the runtime notes that a little later
-		<-tick()
-	}
-	if snap, err := b.Snapshot(t.Context(), th); err != nil || len(snap.Messages) != 2 {
-		t.Errorf("got %+v, %v", snap, err)
-	}
-}
-
 func TestRefusedDataFailsOnlyItsRun(t *testing.T) {
 	t.Parallel()
 	poison := agent{"poison", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -260,58 +198,6 @@ func TestRefusedData_OfADeletedRunFailsNothing(t *testing.T) {
 	b.until("the run is still executed", func() bool { return b.Stats().Running == 0 })
 }
 
-func TestSlowReaderFallsBackToTheStore(t *testing.T) {
-	t.Parallel()
-	b := open(t, runtime.Config{RingEvents: 16, RingBytes: 4096}, tokens)
-	s := b.start("main", "tokens", "x")
-	th, err := b.Thread(context.Background(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cur, err := b.Read(context.Background(), th, 0, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cur.Close()
-	b.wait(s.RunID, runtime.Completed) // the reader does not read meanwhile
-	want := int64(1)
-	for want <= 206 {
-		recs, err := cur.Next(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range recs {
-			if r.ID != want {
-				t.Fatalf("id %d, want %d", r.ID, want)
-			}
-			want++
-		}
-	}
-}
-
-func TestLimitsQueueRuns(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 3, RunsPerAgent: 2}, QueueDepth: 3}, gated(gate), hello)
-	a1, a2 := b.start("1", "gated", "x"), b.start("2", "gated", "x")
-	a3 := b.start("3", "gated", "x")
-	if a1.Status != runtime.Running || a2.Status != runtime.Running || a3.Status != runtime.Queued {
-		t.Errorf("%s %s %s", a1.Status, a2.Status, a3.Status)
-	}
-	b.wait(b.start("4", "hello", "x").RunID, runtime.Completed) // another agent has its own cap
-	b.start("5", "gated", "x")
-	b.start("6", "gated", "x")
-	_, err := b.StartRun(context.Background(), local, runtime.StartRequest{Agent: "gated", Messages: user("x")})
-	if code(err) != "queue_full" {
-		t.Errorf("a full queue: %v", err)
-	}
-	close(gate)
-	b.wait(a3.RunID, runtime.Completed)
-	for _, thread := range []string{"1", "2", "3", "4", "5", "6"} {
-		checkLog(t, b.log(thread))
-	}
-}
-
 // undone is a store that rolls every transaction with decisions back once, and then lets it through.
 type undone struct {
 	runtime.Store
@@ -350,125 +236,6 @@ func (b *bench) injectStore(s runtime.Store) {
 	}
 }
 
-// startOnceAdmitted repeats a request while the runtime refuses it because another commit was rolled back.
-func (b *bench) startOnceAdmitted(req runtime.StartRequest) runtime.Started {
-	b.t.Helper()
-	for {
-		s, err := b.StartRun(context.Background(), local, req)
-		if code(err) == "unavailable" {
-			<-tick()
-			continue
-		}
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		return s
-	}
-}
-
-func TestAnswerSurvivesARollback(t *testing.T) {
-	t.Parallel()
-	b := open(t, runtime.Config{}, picks)
-	b.injectStore(&undone{Store: b.store})
-	s := b.startOnceAdmitted(runtime.StartRequest{Agent: "worker", ThreadID: "main", Messages: user("pick"), Tools: pickTool})
-	id := pending(b, s.RunID)
-	again := b.startOnceAdmitted(runtime.StartRequest{ThreadID: "main", RunID: "r2", Tools: pickTool, Messages: []agui.Message{
-		{ID: "m1", Role: agui.RoleTool, ToolCallID: id, Content: "red"},
-		{ID: "m2", Role: agui.RoleUser, Content: "and this"},
-	}})
-	if again.RunKey != s.RunKey {
-		t.Errorf("the answer has started another run")
-	}
-	if r := b.wait(s.RunID, runtime.Completed, runtime.Cancelled); r.Status != runtime.Completed {
-		t.Errorf("run is %s", r.Status)
-	}
-	checkLog(t, b.log("main"))
-}
-
-// stepwise is a store that holds each commit until the test releases it, once hold is set.
-type stepwise struct {
-	runtime.Store
-	held  atomic.Bool
-	turns chan struct{}
-}
-
-func (s *stepwise) Commit(ctx context.Context, n int64, batch *data.Batch) error {
-	if s.held.Load() {
-		<-s.turns
-	}
-	return s.Store.Commit(ctx, n, batch)
-}
-
-func TestSlotOfALostClaimIsGivenOn(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{}, 2)
-	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, gated(gate))
-	store := &stepwise{Store: b.store, turns: make(chan struct{})}
-	b.injectStore(store)
-	first := b.start("first", "gated", "x")
-	b.wait(first.RunID, runtime.Running)
-	lost := b.start("lost", "gated", "x")
-	next := b.start("next", "gated", "x")
-	for n := int64(0); n < 2; { // the worker's events are stored
-		<-tick()
-		n, _ = b.store.LastEventID(context.Background(), first.ThreadKey)
-	}
-	store.held.Store(true)
-	gate <- struct{}{}
-	cancelled := make(chan error)
-	go func() {
-		_, err := b.Cancel(context.Background(), local, lost.RunID)
-		cancelled <- err
-	}()
-	for range 2 { // first the end of the first run, then the cancellation
-		<-time.After(50 * time.Millisecond) // until the cancellation is queued; otherwise this proves less
-		store.turns <- struct{}{}
-	}
-	store.held.Store(false)
-	close(store.turns)
-	if err := <-cancelled; err != nil {
-		t.Fatal(err)
-	}
-	b.wait(next.RunID, runtime.Running, runtime.Completed)
-	gate <- struct{}{}
-	b.wait(next.RunID, runtime.Completed)
-}
-
-// choosy is a store that refuses consumed messages that contain a word.
-type choosy struct {
-	runtime.Store
-	word string
-}
-
-func (c *choosy) Commit(ctx context.Context, n int64, batch *data.Batch) error {
-	picky := *batch
-	picky.Decide = func(i int, v *data.View) data.Changes {
-		changes := batch.Decide(i, v)
-		for _, row := range changes.Rows {
-			if m, ok := row.(*runtime.Message); ok && m.State == runtime.MessageConsumed && m.Content == c.word {
-				changes.Refused = errors.New("invalid byte sequence")
-			}
-		}
-		return changes
-	}
-	return c.Store.Commit(ctx, n, &picky)
-}
-
-func TestRunThatCannotBeClaimedFails(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	b := open(t, runtime.Config{}, gated(gate), hello)
-	b.injectStore(&choosy{b.store, "poison"})
-	first := b.start("main", "gated", "1")
-	bad := b.start("main", "hello", "poison")
-	good := b.start("main", "hello", "fine")
-	gate <- struct{}{}
-	b.wait(first.RunID, runtime.Completed)
-	b.wait(good.RunID, runtime.Completed)
-	b.wait(bad.RunID, runtime.Failed)
-	checkLog(t, b.log("main"))
-}
-
 // unshown is a store that writes commits but does not answer them while it is held.
 type unshown struct {
 	runtime.Store
@@ -492,10 +259,7 @@ func TestLatestIsTheEndOfWhatIsStored(t *testing.T) {
 	store := &unshown{Store: b.store, shown: make(chan struct{})}
 	b.injectStore(store)
 	s := b.start("main", "gated", "x")
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	held, err := b.Read(t.Context(), th, 0, true)
 	if err != nil {
 		t.Fatal(err)
@@ -535,44 +299,4 @@ func TestLatestIsTheEndOfWhatIsStored(t *testing.T) {
 	store.held.Store(false)
 	close(store.shown)
 	b.log("main")
-}
-
-// unsure is a store that loses the answer of a commit, and then is too slow to report its outcome for a while.
-type unsure struct {
-	runtime.Store
-	lose atomic.Bool // lose the next commit's answer
-	slow int         // used by the committer only
-}
-
-func (u *unsure) Commit(ctx context.Context, n int64, batch *data.Batch) error {
-	if u.slow > 0 {
-		u.slow--
-		return data.ErrTooSlow
-	}
-	err := u.Store.Commit(ctx, n, batch)
-	if err == nil && u.lose.Swap(false) {
-		u.slow = 5
-		return fmt.Errorf("answer lost: %w", runtime.ErrUnavailable)
-	}
-	return err
-}
-
-// Only the identical batch can show whether it was stored, so no error in between makes the committer give it up or
-// split it.
-func TestBatchOfUnknownFateIsNotGivenUp(t *testing.T) {
-	t.Parallel()
-	b := open(t, runtime.Config{}, tokens)
-	store := &unsure{Store: b.store}
-	b.injectStore(store)
-	for i := range 10 {
-		thread := fmt.Sprint("t", i)
-		s := b.startOnceAdmitted(runtime.StartRequest{Agent: "tokens", ThreadID: thread, Messages: user("x")})
-		store.lose.Store(true)
-		b.wait(s.RunID, runtime.Completed)
-		recs := b.log(thread)
-		checkLog(t, recs)
-		if len(recs) != 206 {
-			t.Fatalf("%d events, want 206", len(recs))
-		}
-	}
 }

@@ -61,12 +61,9 @@ func TestExpressions_FailTheirRun(t *testing.T) {
 	for _, test := range []struct{ workflow, flag, code string }{
 		{"flag", `true`, ""}, {"flag", `null`, ""}, {"flag", `7`, "bad_condition"}, {"steps", `1`, "bad_condition"}, {"bytes", `1`, "bad_input"}, {"value", `1`, "bad_input"}, {"encoded", `1`, "bad_input"},
 	} {
-		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+		s := b.request(runtime.StartRequest{
 			WorkflowID: test.workflow, Messages: user(strings.Repeat("x", 1000)), State: []byte(`{"flag":` + test.flag + `,"text":"` + strings.Repeat("y", 20_000) + `"}`),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		run := b.wait(s.RunID, runtime.Failed, runtime.Completed)
 		if test.code == "" != (run.Error == nil) || run.Error != nil && (run.Error.Code != test.code || strings.Contains(run.Error.Message, "yyy")) {
 			t.Errorf("%s: %+v", test.workflow, run.Error)
@@ -85,10 +82,7 @@ func TestExpressions_KeepIntegers(t *testing.T) {
 	b := open(t, runtime.Config{}, pay, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
 		{ID: "a", Tool: "pay", Approval: true, When: `state.id == 9007199254740993 and "${BATON_TEST_SECRET}" != query`, Input: `{"id": state.id, "text": string(state.n)}`},
 	}})
-	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{WorkflowID: "flow", Messages: user("x"), State: []byte(`{"id":9007199254740993,"n":1234567}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := b.request(runtime.StartRequest{WorkflowID: "flow", Messages: user("x"), State: []byte(`{"id":9007199254740993,"n":1234567}`)})
 	b.wait(s.RunID, runtime.Waiting)
 	const want = `{"id":9007199254740993,"text":"1234567"}`
 	asked, err := b.Interrupts(t.Context(), local, s.RunID)
@@ -105,22 +99,6 @@ func TestExpressions_KeepIntegers(t *testing.T) {
 	definition, err := b.Workflow(t.Context(), local, run.ID)
 	if text := fmt.Sprintf("%+v", definition); err != nil || !strings.Contains(text, "${BATON_TEST_SECRET}") || strings.Contains(text, "s3cr3t") {
 		t.Errorf("%v, the definition is %s", err, text)
-	}
-}
-
-func TestToolNodeWithoutInputIsGivenNone(t *testing.T) {
-	t.Parallel()
-	args := make(chan string, 1)
-	look := tool{plugins.Info{Name: "look"}, func(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
-		args <- string(c.Args)
-		return agui.ToolOutput{ResultSummary: "seen"}, nil
-	}}
-	b := open(t, runtime.Config{}, look, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "a", Tool: "look"}}})
-	if run := b.wait(b.startWorkflow("main", "flow", "hello").RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
-		t.Fatalf("%+v", run.Error)
-	}
-	if got := <-args; got != "{}" {
-		t.Errorf("the tool is given %s", got)
 	}
 }
 

@@ -251,15 +251,12 @@ func TestGuard_InputIsNew(t *testing.T) {
 		return plugins.Verdict{Verdict: plugins.Allow}
 	}
 	b := open(t, runtime.Config{}, judging("listener", "", notes), judging("called", "", notes), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Agent: "called", Input: `"mapped " + query`}}})
-	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "listener", ThreadID: "main", Messages: []agui.Message{
+	s := b.request(runtime.StartRequest{Agent: "listener", ThreadID: "main", Messages: []agui.Message{
 		{Role: agui.RoleUser, Content: "attack"},
 		{Role: agui.RoleAssistant, Content: "sure", Metadata: json.RawMessage(`{"agent":"listener"}`), ToolCalls: []agui.ToolCall{{ID: "c", Name: "pay", Arguments: `{"n":1}`}}},
 		{Role: agui.RoleTool, ToolCallID: "c", Content: "paid"},
 		{Role: agui.RoleUser, Content: "go on"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	b.wait(s.RunID, runtime.Completed)
 	b.wait(b.start("main", "listener", "second").RunID, runtime.Completed)
 	b.wait(b.startWorkflow("main", "flow", "third").RunID, runtime.Completed)
@@ -278,10 +275,7 @@ func TestGuard_ClientTools(t *testing.T) {
 	} {
 		g := verdict(plugins.Verdict{Verdict: verb, Args: json.RawMessage(`{"n":2}`)})
 		b := open(t, runtime.Config{}, guarded{asksFor("clerk", "paint", `{"n":1}`), plugins.Guards{Tool: []plugins.Guard{g}}})
-		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "clerk", ThreadID: "main", Messages: user("go"), Tools: []agui.Tool{{Name: "paint"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := b.request(runtime.StartRequest{Agent: "clerk", ThreadID: "main", Messages: user("go"), Tools: []agui.Tool{{Name: "paint"}}})
 		run := b.wait(s.RunID, runtime.Waiting, runtime.Completed)
 		if (run.Status == runtime.Waiting) != (failure == "") || failure != "" && *run.OutputSummary != failure {
 			t.Errorf("%s: the run is %s with %v", verb, run.Status, run.OutputSummary)
@@ -314,10 +308,7 @@ func TestGuard_ClientResults(t *testing.T) {
 				return check(ctx, s)
 			}
 			b := openAt(t, path, runtime.Config{}, guarded{asksFor("clerk", "paint", `{}`), plugins.Guards{Input: []plugins.Guard{g}}}, reader)
-			s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "clerk", ThreadID: "main", Messages: user("go"), Tools: []agui.Tool{{Name: "paint"}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := b.request(runtime.StartRequest{Agent: "clerk", ThreadID: "main", Messages: user("go"), Tools: []agui.Tool{{Name: "paint"}}})
 			b.reply(s.RunID, always(`"bad"`))
 			if c.said != "" {
 				b.reply(s.RunID, always(c.said))
@@ -483,10 +474,7 @@ func TestGuard_RefusesWhatOthersBrought(t *testing.T) {
 	if run := b.wait(b.start("main", "clerk", "hello").RunID, runtime.Failed); run.Error.Code != "guard_refused" {
 		t.Errorf("error %+v", run.Error)
 	}
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	if left, err := b.store.Messages(t.Context(), th.Key, 0, 10); err != nil || len(left) != 0 {
 		t.Errorf("left are %s, %v", texts(left), err)
 	}
@@ -499,10 +487,7 @@ func TestGuard_RefusesWhatOthersBrought(t *testing.T) {
 		"state":   {Messages: user("go"), State: json.RawMessage(`{"is":["bad"]}`)},
 	} {
 		req.Agent, req.ThreadID = "clerk", name
-		s, err := b.StartRun(t.Context(), local, req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := b.request(req)
 		if run := b.wait(s.RunID, runtime.Failed); run.Error.Code != "guard_refused" {
 			t.Errorf("%s: error %+v", name, run.Error)
 		}

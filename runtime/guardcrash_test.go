@@ -48,10 +48,7 @@ func TestGuard_RefusedInputStaysHidden(t *testing.T) {
 				for range 15 {
 					req.Messages = append(req.Messages, agui.Message{Role: agui.RoleUser, Content: "bad"})
 				}
-				s, err := b.StartRun(t.Context(), local, req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := b.request(req)
 				b.wait(s.RunID, runtime.Failed)
 			}
 			refused, crashed := 0, 0

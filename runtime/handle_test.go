@@ -17,10 +17,7 @@ func TestOnlyWhatACallerWasGivenReads(t *testing.T) {
 	b.wait(s.RunID, runtime.Completed)
 	other := b.start("other", "echo", "x")
 	b.wait(other.RunID, runtime.Completed)
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	run, err := b.Run(t.Context(), local, s.RunID)
 	if err != nil {
 		t.Fatal(err)

@@ -14,22 +14,6 @@ import (
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
-// The runs of a server that stops go on elsewhere at once, and count no crash.
-func TestCluster_GoesOnAfterADrain(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.New(t)
-	hangs, goesOn := halves("half")
-	a, _ := member(t, url, runtime.Config{}, hangs)
-	b, _ := member(t, url, runtime.Config{}, goesOn)
-	s := a.start("main", "half", "go")
-	<-hangs.began
-	a.down()
-	if run := b.wait(s.RunID, runtime.Completed); run.Attempt != 0 {
-		t.Errorf("it counts %d crashes", run.Attempt)
-	}
-	checkLog(t, b.log("main"))
-}
-
 // paced is an agent that makes three records, each when it may: it sends the place on began, and waits for next. ran has the places of
 // the functions that have run.
 type paced struct {

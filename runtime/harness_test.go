@@ -159,16 +159,38 @@ func (b *bench) down() {
 	b.Runtime = nil
 }
 
-// start starts a run of an agent on a thread.
-func (b *bench) start(thread, agent, content string) runtime.Started {
+// request starts a run.
+func (b *bench) request(req runtime.StartRequest) runtime.Started {
 	b.t.Helper()
-	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{
-		Agent: agent, ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: content}},
-	})
+	s, err := b.StartRun(context.Background(), local, req)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return s
+}
+
+// start starts a run of an agent on a thread.
+func (b *bench) start(thread, agent, content string) runtime.Started {
+	b.t.Helper()
+	return b.request(runtime.StartRequest{Agent: agent, ThreadID: thread, Messages: user(content)})
+}
+
+// cancel cancels a run.
+func (b *bench) cancel(run string) {
+	b.t.Helper()
+	if _, err := b.Cancel(context.Background(), local, run); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// found returns a thread.
+func (b *bench) found(thread string) runtime.Thread {
+	b.t.Helper()
+	th, err := b.Thread(context.Background(), local, thread)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return th
 }
 
 // clear deletes the thread main and stops, so that the database can be used again.
@@ -185,10 +207,7 @@ func (b *bench) log(thread string) []*runtime.Record {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	th, err := b.Thread(ctx, local, thread)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	th := b.found(thread)
 	cur, err := b.Read(ctx, th, 0, false)
 	if err != nil {
 		b.t.Fatal(err)

@@ -41,12 +41,10 @@ func TestLargePagesOfReadersAreBounded(t *testing.T) {
 	t.Parallel()
 	b := open(t, runtime.Config{PagesBytes: 20 << 20}, tokens)
 	b.wait(b.start("main", "tokens", strings.Repeat("x", 2<<20)).RunID, runtime.Completed)
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	var readers [4]*runtime.Cursor
 	for i := range readers {
+		var err error
 		if readers[i], err = b.Read(t.Context(), th, 0, true); err != nil {
 			t.Fatal(err)
 		}

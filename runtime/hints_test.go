@@ -79,7 +79,7 @@ func TestHints_AreFastAndMayBeLost(t *testing.T) {
 
 			x.start("main", "dictated", "go")
 			k.words <- "one "
-			viewer := y.reader(0, true)
+			viewer := y.reader(true)
 			at := until(t, viewer, 4)[0].ID + 3
 			<-time.After(time.Second) // until then a new viewer looks more often
 			within("an event", func(int) {

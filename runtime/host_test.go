@@ -15,16 +15,11 @@ func TestHost(t *testing.T) {
 	hosttest.Run(t, func(t *testing.T, c hosttest.Case) hosttest.Outcome {
 		b := open(t, runtime.Config{Limits: runtime.Limits{MaxAttempts: 10}}, append([]plugins.Plugin{c.Agent}, c.Plugins...)...)
 		ctx := context.Background()
-		s, err := b.StartRun(ctx, local, runtime.StartRequest{
+		s := b.request(runtime.StartRequest{
 			Agent: c.Agent.Info().Name, ThreadID: "main", Messages: user("go"), Tools: c.ClientTools,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, text := range c.Next {
-			if _, err := b.Append(ctx, local, s.RunID, runtime.AppendRequest{Content: text}); err != nil {
-				t.Fatal(err)
-			}
+			b.appended(s.RunID, text)
 		}
 		if c.Said != nil {
 			c.Said()
@@ -68,10 +63,7 @@ func TestHost(t *testing.T) {
 				for _, r := range b.log("main") {
 					out.Events = append(out.Events, r.Event)
 				}
-				th, err := b.Thread(ctx, local, "main")
-				if err != nil {
-					t.Fatal(err)
-				}
+				th := b.found("main")
 				snapshot, err := b.Snapshot(ctx, th)
 				if err != nil {
 					t.Fatal(err)

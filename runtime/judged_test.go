@@ -164,10 +164,7 @@ func TestGuard_JudgesEachMessage(t *testing.T) {
 				t.Fatal(err)
 			}
 			req.ThreadID = thread
-			s, err := b.StartRun(t.Context(), local, req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := b.request(req)
 			return s
 		}
 		again := rerun("whole")
@@ -212,10 +209,7 @@ func TestGuard_JudgesWhatHasChanged(t *testing.T) {
 	}
 	send := func(agent string, msgs ...agui.Message) runtime.Started {
 		t.Helper()
-		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: agent, ThreadID: thread, Messages: msgs, Edits: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := b.request(runtime.StartRequest{Agent: agent, ThreadID: thread, Messages: msgs, Edits: true})
 		b.wait(s.RunID, runtime.Completed)
 		return s
 	}
@@ -276,10 +270,7 @@ func TestGuard_RewritesContentAlone(t *testing.T) {
 			}
 			return plugins.Verdict{Verdict: plugins.Rewrite, Text: strings.ReplaceAll(input, reads, "good")}
 		}), reader)
-		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "clerk", ThreadID: "main", Messages: []agui.Message{message}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := b.request(runtime.StartRequest{Agent: "clerk", ThreadID: "main", Messages: []agui.Message{message}})
 		b.wait(s.RunID, runtime.Completed, runtime.Failed)
 		if want := []string{"bad", "Ann\nnote\ncheap"}; !slices.Equal(asked, want) {
 			t.Errorf("the guard is asked about %q, want %q", asked, want)

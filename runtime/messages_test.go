@@ -49,19 +49,13 @@ func TestLastMessageOfARequestIsHeard(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := open(t, runtime.Config{}, mirror)
 			for _, text := range []string{"u1=one", test.second} {
-				s, err := b.StartRun(t.Context(), local, runtime.StartRequest{ThreadID: "main", Agent: "mirror", Messages: list(text)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := b.request(runtime.StartRequest{ThreadID: "main", Agent: "mirror", Messages: list(text)})
 				if text != "u2=hang" {
 					b.wait(s.RunID, runtime.Completed)
 				}
 			}
 			test.req.ThreadID, test.req.Agent = "main", "mirror"
-			s, err := b.StartRun(t.Context(), local, test.req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := b.request(test.req)
 			if got := *b.wait(s.RunID, runtime.Completed).OutputSummary; got != test.want {
 				t.Errorf("its prompt is %q, want %q", got, test.want)
 			}
@@ -74,15 +68,9 @@ func TestStateOfAnyCharactersIsTaken(t *testing.T) {
 	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	state := `{"x":"` + strings.Repeat("<", 3<<20) + `"}`
-	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{ThreadID: "main", Agent: "hello", Messages: user("x"), State: []byte(state)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := b.request(runtime.StartRequest{ThreadID: "main", Agent: "hello", Messages: user("x"), State: []byte(state)})
 	b.wait(s.RunID, runtime.Completed)
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	if snap, err := b.Snapshot(t.Context(), th); err != nil || string(snap.State) != state {
 		t.Errorf("a state of %d bytes has become one of %d, %v", len(state), len(snap.State), err)
 	}

@@ -90,9 +90,7 @@ func TestTheLogTellsCallsOfModels(t *testing.T) {
 
 	s := b.start("other", "hangs", "x")
 	<-started
-	if _, err := b.Cancel(t.Context(), local, s.RunID); err != nil {
-		t.Fatal(err)
-	}
+	b.cancel(s.RunID)
 	b.wait(s.RunID, runtime.Cancelled)
 	if got := modelCalls(t, b.log("other")); len(got) != 1 || got[0].Status != agui.ModelInterrupted {
 		t.Errorf("a call whose run is cancelled: %+v", got)
@@ -170,10 +168,7 @@ func TestACallThatFailsIsToldAtOnce(t *testing.T) {
 		})
 	}})
 	s := b.start("main", "rests", "x")
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	cur, err := b.Read(t.Context(), th, 0, false)
 	if err != nil {
 		t.Fatal(err)
@@ -189,9 +184,7 @@ func TestACallThatFailsIsToldAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.Cancel(t.Context(), local, s.RunID); err != nil {
-		t.Fatal(err)
-	}
+	b.cancel(s.RunID)
 	if got := modelCalls(t, b.log("main")); len(got) != 1 || got[0].Status != agui.ModelFailed || got[0].Error.Code != "rate_limited" {
 		t.Errorf("a call that had failed before its run was cancelled: %+v", got)
 	}

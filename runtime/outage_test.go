@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
@@ -78,55 +77,6 @@ func (a *away) Events(ctx context.Context, key, after int64, n int) ([]runtime.S
 
 func (a *away) LastEventID(ctx context.Context, key int64) (int64, error) {
 	return gone(a, func() (int64, error) { return a.Store.LastEventID(ctx, key) })
-}
-
-// meet waits until the run's worker sends on heard, and fails if the run ends first.
-func (b *bench) meet(run string, heard <-chan struct{}) {
-	b.t.Helper()
-	for {
-		select {
-		case <-heard:
-			return
-		case <-tick():
-			if r, err := b.Run(b.t.Context(), local, run); err != nil || r.Status.Final() {
-				b.t.Fatalf("the run has ended: %s %+v, %v", r.Status, r.Error, err)
-			}
-		}
-	}
-}
-
-func TestReadsOfARunWaitForTheDatabase(t *testing.T) {
-	t.Parallel()
-	step := make(chan struct{})
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		step <- struct{}{}
-		step <- struct{}{}
-		next, err := run.Next(ctx)
-		if err != nil || len(next) != 1 {
-			return agui.WorkerOutput{}, fmt.Errorf("next: %v, %w", next, err)
-		}
-		return agui.WorkerOutput{Answer: fmt.Sprint(len(thread(ctx, run)), " then ", next[0].Content)}, nil
-	}}
-	b := open(t, runtime.Config{}, worker, hello)
-	b.wait(b.start("main", "hello", "before").RunID, runtime.Completed)
-	store := &away{Store: b.store}
-	b.injectStore(store)
-	store.left.Store(3) // the prompt's reads
-	s := b.start("main", "worker", "x")
-	b.meet(s.RunID, step)
-	if store.left.Load() >= 0 {
-		t.Error("the prompt was not read")
-	}
-	if _, err := b.Append(t.Context(), local, s.RunID, runtime.AppendRequest{Content: "more"}); err != nil {
-		t.Fatal(err)
-	}
-	store.left.Store(3) // Next's reads
-	<-step
-	run := b.wait(s.RunID, runtime.Completed, runtime.Failed)
-	if run.Status != runtime.Completed || *run.OutputSummary != "3 then more" {
-		t.Errorf("run %s: %+v", run.Status, run.Error)
-	}
-	checkLog(t, b.log("main"))
 }
 
 func TestOutageEndsWithTheRunThatWaitsForIt(t *testing.T) {

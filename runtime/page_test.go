@@ -30,10 +30,7 @@ func TestPageOfLargeEventsIsShort(t *testing.T) {
 				return agui.WorkerOutput{}, text.Close()
 			}})
 			b.wait(b.start("main", "writer", "x").RunID, runtime.Completed)
-			th, err := b.Thread(context.Background(), local, "main")
-			if err != nil {
-				t.Fatal(err)
-			}
+			th := b.found("main")
 			cur, err := b.Read(context.Background(), th, 0, false)
 			if err != nil {
 				t.Fatal(err)
@@ -117,10 +114,7 @@ func TestIdleReaderHoldsNoRecords(t *testing.T) {
 	b := open(t, runtime.Config{RingEvents: 16}, tokens)
 	b.wait(b.start("main", "tokens", "x").RunID, runtime.Completed)
 	b.log("main")
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	cur, err := b.Read(t.Context(), th, 0, true)
 	if err != nil {
 		t.Fatal(err)

@@ -2,9 +2,7 @@ package runtime_test
 
 import (
 	"context"
-	"io"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,66 +59,6 @@ var (
 	}}
 )
 
-// A called tool stays in the transcript, also when the text around it was cut short.
-func TestPromptPairsCallsAndResultsAfterACrash(t *testing.T) {
-	t.Parallel()
-	cases := []struct {
-		name string
-		then func(ctx context.Context, run *plugins.Run, half chan<- struct{}) error // called while its text is open
-		want string
-	}{
-		{"the tool has returned", func(ctx context.Context, run *plugins.Run, half chan<- struct{}) error {
-			if _, err := run.CallTool(ctx, "look", nil); err != nil {
-				return err
-			}
-			half <- struct{}{}
-			return hang(ctx)
-		}, "go; let me [look]; look gave seen; whole; and now?"},
-		{"the tool is at work", func(ctx context.Context, run *plugins.Run, half chan<- struct{}) error {
-			_, err := run.CallTool(ctx, "stall", map[string]any{"half": true})
-			return err
-		}, "go; let me [stall]; stall gave The call was interrupted before it returned; whole; and now?"},
-		{"the call is the worker's own", func(ctx context.Context, run *plugins.Run, half chan<- struct{}) error {
-			_ = run.Emit(agui.ToolCallStart{ToolCallID: "mine", ToolCallName: "own"})
-			_ = run.Do(ctx, "stored", nil, func(context.Context) error { return nil })
-			half <- struct{}{}
-			return hang(ctx)
-		}, "go; [own]; own gave The call was interrupted before it returned; whole; and now?"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			half := make(chan struct{}, 1)
-			var calls, stalls atomic.Int64
-			look := tool{plugins.Info{Name: "look"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
-				return agui.ToolOutput{ResultSummary: "seen"}, nil
-			}}
-			stall := tool{plugins.Info{Name: "stall"}, func(ctx context.Context, _ *plugins.Call) (agui.ToolOutput, error) {
-				stalls.Add(1)
-				half <- struct{}{}
-				return agui.ToolOutput{}, hang(ctx)
-			}}
-			worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-				if calls.Add(1) > 1 {
-					return agui.WorkerOutput{}, say(run, "whole")
-				}
-				if _, err := io.WriteString(run.Text(), "let me"); err != nil {
-					return agui.WorkerOutput{}, err
-				}
-				return agui.WorkerOutput{}, c.then(ctx, run, half)
-			}}
-			b := open(t, runtime.Config{}, worker, reader, look, stall)
-			s := b.start("main", "worker", "go")
-			<-half
-			b.crash()
-			b.wait(s.RunID, runtime.Completed)
-			if got := strings.Join(b.prompt("main"), "; "); got != c.want {
-				t.Errorf("the next run is asked %q, want %q", got, c.want)
-			}
-			checkLog(t, b.log("main"))
-		})
-	}
-}
-
 // For any messages that a client brings or hides, a prompt has no call without a result and no result without its
 // call.
 func TestPromptLeavesOutHalvesOfCalls(t *testing.T) {
@@ -160,10 +98,7 @@ func TestPromptLeavesOutHalvesOfCalls(t *testing.T) {
 			{ID: "4", Role: agui.RoleUser, Content: "on"},
 		}, "[a]; a gave result; on; hello on; and now?"},
 	} {
-		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello", ThreadID: name, Messages: c.bring})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := b.request(runtime.StartRequest{Agent: "hello", ThreadID: name, Messages: c.bring})
 		b.wait(s.RunID, runtime.Completed)
 		if got := strings.Join(b.prompt(name), "; "); got != c.want {
 			t.Errorf("%s: the next run is asked %q, want %q", name, got, c.want)
@@ -196,15 +131,12 @@ func TestRun_ReadsNewestMessages(t *testing.T) {
 		return agui.WorkerOutput{Answer: "read"}, nil
 	}}
 	b := open(t, runtime.Config{}, window, hello)
-	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello", ThreadID: "main", Messages: []agui.Message{
+	s := b.request(runtime.StartRequest{Agent: "hello", ThreadID: "main", Messages: []agui.Message{
 		{ID: "s", Role: agui.RoleSystem, Content: "be brief"},
 		{ID: "1", Role: agui.RoleAssistant, Content: "calling", ToolCalls: []agui.ToolCall{{ID: "a", Name: "a"}}},
 		{ID: "2", Role: agui.RoleTool, ToolCallID: "a", Content: "result"},
 		{ID: "3", Role: agui.RoleUser, Content: "hi"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	b.wait(s.RunID, runtime.Completed)
 	b.wait(b.start("main", "window", "now").RunID, runtime.Completed)
 	all := "be brief, calling, result, hi, hello hi, now"
@@ -238,14 +170,11 @@ func TestPrompt_CallsHaveArguments(t *testing.T) {
 		return agui.WorkerOutput{}, err
 	}}
 	b := open(t, runtime.Config{}, bare, reader, tool{plugins.Info{Name: "look"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, nil }})
-	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "bare", ThreadID: "main", Messages: []agui.Message{
+	s := b.request(runtime.StartRequest{Agent: "bare", ThreadID: "main", Messages: []agui.Message{
 		{ID: "a", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "theirs", Name: "look"}}},
 		{ID: "b", Role: agui.RoleTool, ToolCallID: "theirs", Content: "seen"},
 		{ID: "c", Role: agui.RoleUser, Content: "go"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	b.wait(s.RunID, runtime.Completed)
 	checkLog(t, b.log("main"))
 	n := 0

@@ -31,12 +31,9 @@ func TestQuestionsTellOfTheCall(t *testing.T) {
 	}
 	b := open(t, runtime.Config{}, wipe, calls("wipe"), calls("pick"))
 	for _, c := range []struct{ agent, tool string }{{"wipes", "wipe"}, {"picks", "pick"}} {
-		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+		s := b.request(runtime.StartRequest{
 			Agent: c.agent, ThreadID: c.agent, Messages: user("go"), Tools: []agui.Tool{{Name: "pick", Parameters: []byte(`{}`)}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		b.wait(s.RunID, runtime.Waiting)
 	}
 	check := func(when string) {

@@ -27,13 +27,10 @@ func TestRepeatKnowsItsMessages(t *testing.T) {
 	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
 	ask := func() runtime.Started {
-		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+		s := b.request(runtime.StartRequest{
 			Agent: "hello", ThreadID: "main", Idempotency: &runtime.Idempotency{Scope: "k", BodyHash: "h"},
 			Messages: []agui.Message{said("", "one"), said("named", "two"), said("", "three")},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		b.wait(s.RunID, runtime.Completed)
 		return s
 	}

@@ -50,10 +50,7 @@ func TestResetEndsWhereTheLogWasRemoved(t *testing.T) {
 		b.retire(runtime.Retention{Events: day}, 2)
 		s := &between{Store: b.store}
 		b.injectStore(s)
-		th, err := b.Thread(t.Context(), local, "main")
-		if err != nil {
-			t.Fatal(err)
-		}
+		th := b.found("main")
 		cur, err := b.Read(t.Context(), th.Handle(), 0, false)
 		if err != nil {
 			t.Fatal(err)
@@ -119,10 +116,7 @@ func TestReaderGetsNoHalfOfARun(t *testing.T) {
 	for _, rec := range b.log("main") {
 		ends[rec.ID] = rec.Terminal()
 	}
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	resets := 0
 	s.then = func() {
 		for _, after := range []int64{0, 2} {

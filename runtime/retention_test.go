@@ -2,14 +2,12 @@ package runtime_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/janitor"
@@ -39,10 +37,7 @@ func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
 	before := b.log("main")
 	end := before[len(before)-1].ID
 
-	th, err := b.Thread(ctx, local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	cur, err := b.Read(ctx, th.Handle(), 2, true)
 	if err != nil {
 		t.Fatal(err)
@@ -95,54 +90,6 @@ func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
 	b.wait(first.RunID, runtime.Completed)
 	if all := b.log("main"); all[len(all)-1].ID <= seen[len(seen)-1].ID {
 		t.Errorf("the log ends at %d", all[len(all)-1].ID)
-	}
-}
-
-// A run is removed as a whole; a waiting or running run stays, however old it is, and so does the thread with its
-// state.
-func TestRetentionTakesRunsThatAreOver(t *testing.T) {
-	t.Parallel()
-	ctx := context.Background()
-	hold := make(chan struct{})
-	busy := agent{"busy", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if err := say(run, "begun"); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		select {
-		case <-hold:
-		case <-ctx.Done():
-		}
-		return agui.WorkerOutput{}, say(run, "done")
-	}}
-	b := open(t, runtime.Config{}, busy, answering("echo", strings.ToUpper))
-	old := b.start("main", "echo", "one")
-	b.wait(old.RunID, runtime.Completed)
-	at := b.start("main", "busy", "x")
-	b.wait(at.RunID, runtime.Running)
-	queued := b.start("main", "echo", "later")
-
-	if got := b.retire(runtime.Retention{Runs: 30 * day, Events: day}, 31); len(got) != 1 || got[0].Runs != 1 || got[0].Stripped != 0 {
-		t.Errorf("removed %+v, want one run", got)
-	}
-	if _, err := b.Run(ctx, local, old.RunID); !errors.Is(err, runtime.ErrRunNotFound) {
-		t.Errorf("the run that was over: %v", err)
-	}
-	close(hold)
-	b.wait(at.RunID, runtime.Completed)
-	b.wait(queued.RunID, runtime.Completed)
-	all := b.log("main")
-	for i := 3; i < len(all); i++ { // behind the reset and its snapshots
-		if i > 3 && all[i].ID != all[i-1].ID+1 {
-			t.Errorf("event %d follows %d", all[i].ID, all[i-1].ID)
-		}
-	}
-	if got := b.retire(runtime.Retention{Runs: day}, 2); len(got) != 1 || got[0].Runs != 2 {
-		t.Errorf("removed %+v, want two runs", got)
-	}
-	next := b.start("main", "echo", "anew")
-	b.wait(next.RunID, runtime.Completed)
-	if next.After != all[len(all)-1].ID {
-		t.Errorf("the log goes on behind %d, want %d", next.After, all[len(all)-1].ID)
 	}
 }
 

@@ -15,68 +15,6 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// Messages that a Do retracts stay in the log, and are neither shown nor prompted.
-func TestRetractedTextIsHidden(t *testing.T) {
-	t.Parallel()
-	prompts := make(chan string, 2)
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		var prompt []runtime.Message
-		for _, m := range thread(ctx, run) {
-			prompt = append(prompt, runtime.Message{Message: m})
-		}
-		prompts <- texts(prompt)
-		return agui.WorkerOutput{}, run.Do(ctx, "answer", nil, func(ctx context.Context) error {
-			if _, err := io.WriteString(run.Text(), "half"); err != nil {
-				return err
-			}
-			if err := run.Retract(ctx); err != nil {
-				return err
-			}
-			_, err := io.WriteString(run.Text(), "whole")
-			return err
-		})
-	}}
-	b := open(t, runtime.Config{}, worker)
-	s := b.start("main", "worker", "go")
-	b.wait(s.RunID, runtime.Completed)
-	msgs, err := rows(b.Messages(context.Background(), local, s.RunID, 0, 50))
-	if err != nil || texts(msgs) != "go, whole" {
-		t.Errorf("shown: %s, %v", texts(msgs), err)
-	}
-	next := b.start("main", "worker", "on")
-	b.wait(next.RunID, runtime.Completed)
-	<-prompts
-	if got := <-prompts; got != "go, whole, on" {
-		t.Errorf("the next prompt is %s", got)
-	}
-	checkLog(t, b.log("main"))
-}
-
-// A Do does not retract messages from before it.
-func TestRetractLeavesWhatWasSaidBefore(t *testing.T) {
-	t.Parallel()
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if _, err := io.WriteString(run.Text(), "before"); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		return agui.WorkerOutput{}, run.Do(ctx, "answer", nil, func(ctx context.Context) error {
-			if err := run.Retract(ctx); err != nil {
-				return err
-			}
-			_, err := io.WriteString(run.Text(), "whole")
-			return err
-		})
-	}}
-	b := open(t, runtime.Config{}, worker)
-	s := b.start("main", "worker", "go")
-	b.wait(s.RunID, runtime.Completed)
-	msgs, err := rows(b.Messages(context.Background(), local, s.RunID, 0, 50))
-	if err != nil || texts(msgs) != "go, before, whole" {
-		t.Errorf("shown: %s, %v", texts(msgs), err)
-	}
-	checkLog(t, b.log("main"))
-}
-
 // A retracted text no longer holds the turn to speak, also while its worker pauses.
 func TestATextThatIsTakenBackHoldsUpNobody(t *testing.T) {
 	t.Parallel()
@@ -107,10 +45,7 @@ func TestATextThatIsTakenBackHoldsUpNobody(t *testing.T) {
 		}},
 		plugins.Workflow{Name: "both", Nodes: []plugins.Node{{ID: "a", Agent: "tries"}, {ID: "b", Agent: "speaks"}}},
 	)
-	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{WorkflowID: "both", ThreadID: "main", Messages: user("x")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := b.request(runtime.StartRequest{WorkflowID: "both", ThreadID: "main", Messages: user("x")})
 	b.wait(s.RunID, runtime.Completed)
 }
 
@@ -149,10 +84,7 @@ func TestRetractions_FoldTheLogOnce(t *testing.T) {
 	s := b.start("main", "worker", "go")
 	b.wait(s.RunID, runtime.Completed)
 	recs := b.log("main")
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	for _, live := range []bool{true, false} {
 		cur, err := b.Read(t.Context(), th, 0, true)
 		if err != nil {
@@ -187,4 +119,29 @@ func TestRetractions_FoldTheLogOnce(t *testing.T) {
 			t.Errorf("live %v: %d snapshots of %d events read %d", live, n, len(recs), read)
 		}
 	}
+}
+
+// A Do does not retract messages from before it.
+func TestRetractLeavesWhatWasSaidBefore(t *testing.T) {
+	t.Parallel()
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if _, err := io.WriteString(run.Text(), "before"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{}, run.Do(ctx, "answer", nil, func(ctx context.Context) error {
+			if err := run.Retract(ctx); err != nil {
+				return err
+			}
+			_, err := io.WriteString(run.Text(), "whole")
+			return err
+		})
+	}}
+	b := open(t, runtime.Config{}, worker)
+	s := b.start("main", "worker", "go")
+	b.wait(s.RunID, runtime.Completed)
+	msgs, err := rows(b.Messages(context.Background(), local, s.RunID, 0, 50))
+	if err != nil || texts(msgs) != "go, before, whole" {
+		t.Errorf("shown: %s, %v", texts(msgs), err)
+	}
+	checkLog(t, b.log("main"))
 }

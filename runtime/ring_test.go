@@ -43,10 +43,7 @@ func TestSilentThreadsGiveTheirRingsUp(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"} // the ring of each takes some 130 kB
 	for _, name := range names {
 		b.wait(b.start(name, "tokens", "x").RunID, runtime.Completed)
-		th, err := b.Thread(t.Context(), local, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		th := b.found(name)
 		held, err := b.Read(t.Context(), th, 0, true) // an open cursor keeps the ring
 		if err != nil {
 			t.Fatal(err)
@@ -55,10 +52,7 @@ func TestSilentThreadsGiveTheirRingsUp(t *testing.T) {
 		b.wait(b.start(name, "tokens", "x").RunID, runtime.Completed)
 	}
 	end := func(name string) int {
-		th, err := b.Thread(t.Context(), local, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		th := b.found(name)
 		before := counted.of[th.Key]
 		r, err := b.Read(t.Context(), th, 210, false) // from the second run on
 		if err != nil {

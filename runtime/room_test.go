@@ -36,10 +36,7 @@ func TestRunsThatWaitForRoomCanEnd(t *testing.T) {
 	if _, err := b.Cancel(t.Context(), local, ids[0]); err != nil {
 		t.Error(err)
 	}
-	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "quiet", ThreadID: "t1", Multitask: runtime.RollbackRuns, Messages: []agui.Message{{Role: agui.RoleUser, Content: "x"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := b.request(runtime.StartRequest{Agent: "quiet", ThreadID: "t1", Multitask: runtime.RollbackRuns, Messages: []agui.Message{{Role: agui.RoleUser, Content: "x"}}})
 	b.wait(s.RunID, runtime.Completed)
 	b.wait(ids[1], runtime.Cancelled)
 	if err := b.DeleteThread(t.Context(), local, "t2"); err != nil {

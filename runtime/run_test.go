@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
@@ -22,29 +21,6 @@ var hello = agent{"hello", func(_ context.Context, run *plugins.Run) (agui.Worke
 	}
 	return agui.WorkerOutput{}, w.Close()
 }}
-
-func TestRunStreamsAndCompletes(t *testing.T) {
-	t.Parallel()
-	b := open(t, runtime.Config{}, hello)
-	s := b.start("main", "hello", "world")
-	recs := b.log("main")
-	checkLog(t, recs)
-	want := []agui.Type{
-		agui.TypeRunStarted, agui.TypeStepStarted, agui.TypeTextMessageStart, agui.TypeTextMessageContent,
-		agui.TypeTextMessageEnd, agui.TypeStepFinished, agui.TypeRunFinished,
-	}
-	if got := types(recs); !slices.Equal(got, want) {
-		t.Errorf("events %v, want %v", got, want)
-	}
-	run := b.wait(s.RunID, runtime.Completed)
-	if run.OutputSummary == nil || *run.OutputSummary != "hello world" {
-		t.Errorf("output %v", run.OutputSummary)
-	}
-	msgs, err := b.Messages(context.Background(), local, s.RunID, 0, 10)
-	if err != nil || msgs.Total != 2 || msgs.Rows[1].Content != "hello world" || msgs.Rows[1].Seq != 2 {
-		t.Errorf("messages %+v, %v", msgs, err)
-	}
-}
 
 func TestCancelEndsAtOnce(t *testing.T) {
 	t.Parallel()
@@ -78,101 +54,6 @@ func TestCancelEndsAtOnce(t *testing.T) {
 	if len(before) != len(after) {
 		t.Errorf("%d events when the cancel was answered, %d later", len(before), len(after))
 	}
-}
-
-func TestAskWaitsAndGoesOn(t *testing.T) {
-	t.Parallel()
-	calls := 0
-	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		err := run.Do(ctx, "intro", nil, func(context.Context) error {
-			calls++
-			w := run.Text()
-			if _, err := io.WriteString(w, "shall I?"); err != nil {
-				return err
-			}
-			return w.Close()
-		})
-		if err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		a, err := run.Ask(ctx, agui.Interrupt{Message: "Deploy?"})
-		if err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		return agui.WorkerOutput{Answer: "you said " + string(a.Payload)}, nil
-	}}
-	b := open(t, runtime.Config{}, asker)
-	s := b.start("main", "asker", "go")
-	b.wait(s.RunID, runtime.Waiting)
-	b.down()
-	b.up() // nothing of a waiting run stays in memory
-	asked, err := b.Interrupts(context.Background(), local, s.RunID)
-	if err != nil || len(asked) != 1 {
-		t.Fatalf("%v, %v", asked, err)
-	}
-	_, err = b.Resume(context.Background(), local, s.RunID, []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved", Payload: []byte(`"yes"`)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.wait(s.RunID, runtime.Completed)
-	recs := b.log("main")
-	checkLog(t, recs)
-	if calls != 1 {
-		t.Errorf("Do's function was called %d times", calls)
-	}
-	run := b.wait(s.RunID, runtime.Completed)
-	if *run.OutputSummary != `you said "yes"` {
-		t.Errorf("output %q", *run.OutputSummary)
-	}
-}
-
-func TestAppendRestartsARunThatIsOver(t *testing.T) {
-	t.Parallel()
-	b := open(t, runtime.Config{}, hello)
-	s := b.start("main", "hello", "one")
-	b.wait(s.RunID, runtime.Completed)
-	if _, err := b.Append(context.Background(), local, s.RunID, runtime.AppendRequest{Content: "two"}); err != nil {
-		t.Fatal(err)
-	}
-	recs := b.log("main")
-	checkLog(t, recs)
-	run := b.wait(s.RunID, runtime.Completed)
-	if run.Generation != 2 || *run.OutputSummary != "hello two" {
-		t.Errorf("generation %d, output %q", run.Generation, *run.OutputSummary)
-	}
-	steps, err := rows(b.Steps(context.Background(), local, s.RunID, 0, 10))
-	if err != nil || len(steps) != 2 || steps[1].Number != 2 {
-		t.Errorf("steps %+v, %v", steps, err)
-	}
-}
-
-func TestReleasedRunGoesOn(t *testing.T) {
-	t.Parallel()
-	var calls atomic.Int64
-	entered := make(chan struct{}, 2)
-	slow := agent{"slow", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text()
-		if _, err := io.WriteString(w, "partial"); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		entered <- struct{}{}
-		if calls.Add(1) == 2 {
-			return agui.WorkerOutput{}, w.Close()
-		}
-		<-ctx.Done()
-		return agui.WorkerOutput{}, context.Cause(ctx)
-	}}
-	b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1}}, slow)
-	s := b.start("main", "slow", "x")
-	<-entered
-	b.down()
-	b.up()
-	run := b.wait(s.RunID, runtime.Completed)
-	if run.Attempt != 0 {
-		t.Errorf("attempt %d after a release", run.Attempt)
-	}
-	recs := b.log("main")
-	checkLog(t, recs)
 }
 
 func TestRefusedEventKeepsTheRowsOfThoseBeforeIt(t *testing.T) {
@@ -210,10 +91,7 @@ func TestRun_RowsShowTheBeginningOfALongQuestion(t *testing.T) {
 		return agui.WorkerOutput{}, err
 	}})
 	long := strings.Repeat("ä", 100_000)
-	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "asks", Messages: user(long)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := b.request(runtime.StartRequest{Agent: "asks", Messages: user(long)})
 	b.wait(s.RunID, runtime.Waiting)
 	questions, err := b.Interrupts(t.Context(), local, s.RunID)
 	if err != nil || len(questions) != 1 {

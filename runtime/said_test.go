@@ -60,17 +60,11 @@ func TestWhatARewindLeavesIsNotSaid(t *testing.T) {
 		return agui.WorkerOutput{}, say(run, "a word")
 	}})
 	history := []agui.Message{{ID: "u1", Role: agui.RoleUser, Content: "x"}, {ID: "a1", Role: agui.RoleAssistant, Content: strings.Repeat("x", 2<<20)}, {ID: "u2", Role: agui.RoleUser, Content: "y"}}
-	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", ThreadID: "main", Messages: history})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := b.request(runtime.StartRequest{Agent: "worker", ThreadID: "main", Messages: history})
 	if run := b.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
 		t.Errorf("a run that is asked with a history of 2 MiB and says a word fails: %+v", run.Error)
 	}
-	s, err = b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", ThreadID: "main", RewindTo: "a1", Messages: []agui.Message{{ID: "u3", Role: agui.RoleUser, Content: "z"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = b.request(runtime.StartRequest{Agent: "worker", ThreadID: "main", RewindTo: "a1", Messages: []agui.Message{{ID: "u3", Role: agui.RoleUser, Content: "z"}}})
 	if run := b.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
 		t.Errorf("a run that rewinds and says a word fails: %+v", run.Error)
 	}
@@ -96,9 +90,7 @@ func TestEarlierGenerationsDoNotFillAnAnsweredRun(t *testing.T) {
 	b.wait(id, runtime.Completed)
 	for range 4 {
 		if turn.Add(1); true {
-			if _, err := b.Append(t.Context(), local, id, runtime.AppendRequest{Content: "again"}); err != nil {
-				t.Fatal(err)
-			}
+			b.appended(id, "again")
 		}
 		b.wait(id, runtime.Completed, runtime.Waiting)
 	}

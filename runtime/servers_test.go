@@ -142,35 +142,6 @@ func TestServers_FailRunsWhoseAgentIsGone(t *testing.T) {
 	checkLog(t, a.log("main"))
 }
 
-// The runs of a thread whose agents are at different servers begin one after the other, also where a server waits for a run that it
-// cannot execute itself.
-func TestServers_TakeTurnsOnAThread(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.New(t)
-	ran := make(chan string, 100)
-	var servers []*bench
-	for _, name := range []string{"first", "second", "third"} {
-		s, _ := member(t, url, runtime.Config{Limits: runtime.Limits{Runs: 8}}, answers(name, "x", ran))
-		servers = append(servers, s)
-	}
-	for _, s := range servers {
-		s.until("it offers all agents", func() bool { return len(s.Offered(local).Agents()) == len(servers) })
-	}
-	agents := []string{"first", "second", "third", "second", "first", "third", "third", "first", "second"}
-	var last []runtime.Started
-	for thread := range 6 {
-		for n, agent := range agents {
-			started := servers[(thread+n)%len(servers)].start(fmt.Sprint("thread ", thread), agent, "go")
-			if n == len(agents)-1 {
-				last = append(last, started)
-			}
-		}
-	}
-	for _, s := range last {
-		servers[0].wait(s.RunID, runtime.Completed)
-	}
-}
-
 // A gateway executes nothing, and an agent with a label is executed by servers with that label.
 func TestServers_RolesAndLabels(t *testing.T) {
 	t.Parallel()

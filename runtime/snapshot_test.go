@@ -24,17 +24,12 @@ func TestSnapshotIsWhatTheLogFoldsTo(t *testing.T) {
 	})...)
 	ctx := t.Context()
 	b.wait(b.start("main", "rich", "first").RunID, runtime.Completed)
-	th, err := b.Thread(ctx, local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	var last runtime.Started
 	for i := range 3 {
-		if last, err = b.StartRun(ctx, local, runtime.StartRequest{
+		last = b.request(runtime.StartRequest{
 			WorkflowID: "pair", ThreadID: "main", Messages: []agui.Message{{Role: agui.RoleUser, Content: fmt.Sprint("do ", i)}},
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 	}
 	var mu sync.Mutex
 	taken := make(map[int64]runtime.Snapshot)
@@ -134,10 +129,7 @@ func TestMessagesStandInTheOrderTheyBegan(t *testing.T) {
 	pair := plugins.Workflow{Name: "pair", Nodes: []plugins.Node{{ID: "slow", Agent: "slow"}, {ID: "fast", Agent: "fast"}}}
 	b = open(t, runtime.Config{}, append(rich()[:1], slow, fast, pair)...)
 	b.wait(b.startWorkflow("main", "pair", "go").RunID, runtime.Completed)
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	end, err := b.Snapshot(t.Context(), th)
 	if err != nil {
 		t.Fatal(err)
@@ -163,10 +155,7 @@ func TestSnapshotOfAThreadThatWaits(t *testing.T) {
 	b := open(t, runtime.Config{}, asking)
 	s := b.start("main", "asking", "go")
 	b.wait(s.RunID, runtime.Waiting)
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	got, err := b.Snapshot(t.Context(), th)
 	if err != nil {
 		t.Fatal(err)
@@ -184,9 +173,7 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 	first := b.start("main", "rich", "one")
 	b.wait(first.RunID, runtime.Completed)
 	b.wait(b.start("main", "rich", "two").RunID, runtime.Completed)
-	if _, err := b.Append(ctx, local, first.RunID, runtime.AppendRequest{Content: "three"}); err != nil {
-		t.Fatal(err)
-	}
+	b.appended(first.RunID, "three")
 	b.log("main")
 	run, err := b.Run(ctx, local, first.RunID)
 	if err != nil {
@@ -248,37 +235,6 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 	}
 }
 
-// Model providers refuse a prompt with another message between a call and its result.
-func TestPromptHasResultsBehindTheirCalls(t *testing.T) {
-	t.Parallel()
-	var prompt []agui.Message
-	reader := agent{"reader", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		prompt = thread(ctx, run)
-		return agui.WorkerOutput{Answer: "read"}, nil
-	}}
-	b := open(t, runtime.Config{}, append(rich(), reader, plugins.Workflow{
-		Name: "pair", Nodes: []plugins.Node{{ID: "a", Agent: "rich"}, {ID: "b", Agent: "rich"}, {ID: "c", Agent: "rich"}},
-	})...)
-	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{WorkflowID: "pair", ThreadID: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.wait(s.RunID, runtime.Completed)
-	b.wait(b.start("main", "reader", "what was it?").RunID, runtime.Completed)
-	calls := 0
-	for i, m := range prompt {
-		for j, call := range m.ToolCalls {
-			if at := i + 1 + j; at >= len(prompt) || prompt[at].ToolCallID != call.ID {
-				t.Errorf("call %d of message %d is not followed by its result", j+1, i+1)
-			}
-			calls++
-		}
-	}
-	if calls != 9 {
-		t.Errorf("the prompt holds %d calls, want 9", calls)
-	}
-}
-
 // Pages are cut between messages: the results of a message's calls stay with it, wherever they were written.
 func TestPagesOfMessagesKeepCallsAndResultsTogether(t *testing.T) {
 	t.Parallel()
@@ -293,10 +249,7 @@ func TestPagesOfMessagesKeepCallsAndResultsTogether(t *testing.T) {
 		agui.Message{ID: "6", Role: agui.RoleTool, ToolCallID: "b", Content: "of b"},
 		said("7", "two"),
 	).RunID, runtime.Completed)
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	for _, hidden := range []bool{false, true} {
 		for limit := 1; limit < 9; limit++ {
 			var got []string

@@ -35,12 +35,9 @@ func TestStateThatCopiesIsBound(t *testing.T) {
 		}},
 		agent{"quiet", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) { return agui.WorkerOutput{}, nil }})
 	start := func(agent, id, rewind string) runtime.Run {
-		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+		s := b.request(runtime.StartRequest{
 			Agent: agent, ThreadID: "main", RewindTo: rewind, Messages: []agui.Message{{ID: id, Role: agui.RoleUser, Content: "x"}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		return b.wait(s.RunID, runtime.Completed, runtime.Failed)
 	}
 	start("copier", "u1", "")

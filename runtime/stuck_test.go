@@ -27,10 +27,7 @@ func TestSnapshotThatWaitsIsRefusedWhenTheDatabaseGoes(t *testing.T) {
 	s := &stuck{Store: b.store, asked: make(chan struct{}), end: make(chan struct{})}
 	b.injectStore(s)
 	run := b.start("main", "worker", "x")
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	s.mu.Lock()
 	s.hangs = true
 	s.mu.Unlock()

@@ -150,9 +150,7 @@ func TestIllegibleRunIsCancelledAndDeleted(t *testing.T) {
 		queued := b.startWorkflow("queued", "flow", "done") // restarts once a slot is free
 		b.wait(queued.RunID, runtime.Completed)
 		ahead := b.start("ahead", "gated", "x")
-		if _, err := b.Append(t.Context(), local, queued.RunID, runtime.AppendRequest{Content: "once more"}); err != nil {
-			t.Fatal(err)
-		}
+		b.appended(queued.RunID, "once more")
 		b.spoil(waiting.RunKey, spoil)
 		b.spoil(queued.RunKey, spoil)
 		b.crash()
@@ -261,9 +259,7 @@ func TestStepsAreNumberedBehindAllEarlierOnes(t *testing.T) {
 		return nil, rows
 	})
 	b.crash()
-	if _, err := b.Append(t.Context(), local, s.RunID, runtime.AppendRequest{Content: "again"}); err != nil {
-		t.Fatal(err)
-	}
+	b.appended(s.RunID, "again")
 	b.wait(s.RunID, runtime.Completed)
 	steps, err := rows(b.Steps(t.Context(), local, s.RunID, many-2, 10))
 	if err != nil || len(steps) != 3 || steps[1].Execution != many || steps[2].Number != many+1 || steps[2].Generation != 2 {
@@ -306,10 +302,7 @@ func TestTakeOverKeepsTheNumbersOfAllMessages(t *testing.T) {
 		b.crash()
 	}
 	<-entered
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	snap, err := b.Snapshot(t.Context(), th)
 	if err != nil {
 		t.Fatal(err)

@@ -205,10 +205,7 @@ func TestLongAnswerIsShown(t *testing.T) {
 	}})
 	b.wait(b.start("main", "says", "one").RunID, runtime.Completed)
 	b.wait(b.start("main", "says", "two").RunID, runtime.Completed)
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	th := b.found("main")
 	before := ""
 	for _, question := range []string{"two", "one"} {
 		s, err := b.ThreadMessages(t.Context(), th, runtime.MessageFilter{Before: before})

@@ -36,13 +36,7 @@ func adder(approval bool) tool {
 // startTool starts a run of the tool add.up.
 func (b *bench) startTool(thread, args string) runtime.Started {
 	b.t.Helper()
-	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{
-		Tool: "add.up", ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: args}},
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return s
+	return b.request(runtime.StartRequest{Tool: "add.up", ThreadID: thread, Messages: user(args)})
 }
 
 // TestARunMayBeOneCallOfATool runs tools that succeed, fail, ask and hang.
@@ -96,9 +90,7 @@ func TestARunOfAToolGoesOnceMore(t *testing.T) {
 	b := open(t, runtime.Config{}, adder(false))
 	s := b.startTool("main", `{"a": 1}`)
 	b.wait(s.RunID, runtime.Completed)
-	if _, err := b.Append(context.Background(), local, s.RunID, runtime.AppendRequest{Content: `{"a": 5}`}); err != nil {
-		t.Fatal(err)
-	}
+	b.appended(s.RunID, `{"a": 5}`)
 	b.log("main")
 	if run := b.wait(s.RunID, runtime.Completed); run.Generation != 2 || *run.OutputSummary != "5" {
 		t.Errorf("generation %d has %q", run.Generation, *run.OutputSummary)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -113,29 +112,6 @@ func TestUsageIsCountedWhateverCrashes(t *testing.T) {
 			t.Errorf("after commit %d the run has spent %+v", k, got)
 		}
 	})
-}
-
-// A Do that is interrupted behind a report which is stored reports again.
-func TestUsage_CountsAgainWithItsDo(t *testing.T) {
-	t.Parallel()
-	reported := make(chan struct{}, 1)
-	var calls atomic.Int64
-	b := open(t, runtime.Config{}, agent{"boss", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		return agui.WorkerOutput{}, run.Do(ctx, "outer", nil, func(ctx context.Context) error {
-			err := errors.Join(run.Usage(ctx, tokensOf("large", 1000, 2000)), run.Do(ctx, "inner", nil, func(context.Context) error { return nil })) // waits for its commit
-			if err != nil || calls.Add(1) > 1 {
-				return err
-			}
-			reported <- struct{}{}
-			return hang(ctx)
-		})
-	}})
-	s := b.start("main", "boss", "x")
-	<-reported
-	b.crash()
-	if diff := cmp.Diff([]agui.TokenUsage{{Provider: "p", Model: "large", InputTokens: 2000, OutputTokens: 4000, TotalTokens: 6000}}, b.wait(s.RunID, runtime.Completed).Usage); diff != "" {
-		t.Error(diff)
-	}
 }
 
 func TestUsageMayBeReportedAtOnce(t *testing.T) {

@@ -67,12 +67,9 @@ func TestWorker_SpeaksAsAssistant(t *testing.T) {
 func TestPrompt_KeepsTheSystemOfTheFirstRun(t *testing.T) {
 	t.Parallel()
 	b := open(t, runtime.Config{}, hello, reader)
-	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello", ThreadID: "main", Messages: []agui.Message{
+	s := b.request(runtime.StartRequest{Agent: "hello", ThreadID: "main", Messages: []agui.Message{
 		{ID: "s", Role: agui.RoleSystem, Content: "be brief"}, {ID: "u", Role: agui.RoleUser, Content: "hi"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	b.wait(s.RunID, runtime.Completed)
 	if asked := b.asked("main"); asked[0].Role != agui.RoleSystem || asked[0].Content != "be brief" {
 		t.Errorf("the prompt begins with %+v", asked[0])
@@ -115,7 +112,7 @@ func TestWorker_AddsNothingToWhatPeopleSaid(t *testing.T) {
 		return agui.WorkerOutput{}, run.Emit(agui.TextMessageStart{MessageID: "assistant mine"}) // the worker's own text may continue
 	}}
 	b := open(t, runtime.Config{}, thief, reader)
-	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "thief", ThreadID: "main", Messages: []agui.Message{
+	s := b.request(runtime.StartRequest{Agent: "thief", ThreadID: "main", Messages: []agui.Message{
 		{ID: "s", Role: agui.RoleSystem, Content: "be brief"},
 		{ID: "u", Role: agui.RoleUser, Content: "pay 10"},
 		{ID: "r", Role: agui.RoleReasoning, Content: "hm"},
@@ -124,13 +121,8 @@ func TestWorker_AddsNothingToWhatPeopleSaid(t *testing.T) {
 		{ID: "plan", Role: agui.RoleActivity, ActivityType: "plan", Parts: json.RawMessage(`{"n":1}`)},
 		{ID: "v", Role: agui.RoleUser, Content: "and now?"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	<-ask
-	if _, err := b.Append(t.Context(), local, s.RunID, runtime.AppendRequest{Content: "stop"}); err != nil {
-		t.Fatal(err)
-	}
+	b.appended(s.RunID, "stop")
 	close(appended)
 	b.wait(s.RunID, runtime.Completed)
 	for what, err := range refused {
