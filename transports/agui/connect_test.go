@@ -83,21 +83,6 @@ func TestViewerFromBeforeTheDropKeepsNothing(t *testing.T) {
 	}
 }
 
-func TestViewerWhoLeavesCancelsNothing(t *testing.T) {
-	t.Parallel()
-	s := serve(t, quick)
-	owner := s.typing()
-	viewer := s.connect("")
-	viewer.Until("STEP_STARTED")
-	viewer.Drop()
-	s.Eventually("the viewer's stream has ended", func() bool { return s.Streams.Open() == 1 })
-	s.OutlastGrace()
-	s.Keys <- "still here"
-	owner.Until("still here")
-	owner.Drop()
-	s.Await("a", "CANCELLED")
-}
-
 func TestStoppingServerInterruptsViewers(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range []string{modern, ""} {

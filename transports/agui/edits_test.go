@@ -147,19 +147,3 @@ func TestRewindToAMessageThatIsNotShownIsRefused(t *testing.T) {
 		s.Do("POST", "/api/v1/agui/echo", turn(thread, "b", listed(nil, "x"), `, "rewindTo": "nowhere"`)).Refused(400, "unknown_message")
 	}
 }
-
-// A repeated request gets the same answer, though the thread no longer shows the message that it rewound to.
-func TestRepeatOfARewindIsTheSameRun(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	post := func(run, list, more string) string {
-		return s.Do("POST", "/api/v1/agui/echo", turn("main", run, list, more)).All()
-	}
-	post("a", listed(nil, "u1"), "")
-	post("b", listed(nil, "u1", "u2"), "")
-	back := post("c", listed(nil, "u3"), `, "rewindTo": "u2"`)
-	post("d", listed(nil, "u4"), `, "rewindTo": "u1"`)
-	if again := post("c", listed(nil, "u3"), `, "rewindTo": "u2"`); again != back {
-		t.Errorf("got %s, want %s", again, back)
-	}
-}

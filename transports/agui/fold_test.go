@@ -3,7 +3,6 @@ package agui_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -209,108 +208,6 @@ func TestViewersWhoJoinAtAnyPointEndUpAlike(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// chatter is an agent that writes a bit of everything, again and again, a beat at a time.
-type chatter struct {
-	name  string
-	beats chan struct{}
-}
-
-func (c chatter) Info() plugins.Info { return plugins.Info{Name: c.name} }
-
-func (c chatter) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	for i := range 8 {
-		if i == 3 && c.name != "child" {
-			if err := c.withdraw(ctx, run); err != nil {
-				return agui.WorkerOutput{}, err
-			}
-		}
-		text := run.Text()
-		for j := range 6 {
-			if _, err := fmt.Fprintf(text, "%s %d.%d ", c.name, i, j); err != nil {
-				return agui.WorkerOutput{}, err
-			}
-			select {
-			case c.beats <- struct{}{}:
-			case <-ctx.Done():
-				return agui.WorkerOutput{}, context.Cause(ctx)
-			}
-		}
-		if err := text.Close(); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		if err := run.State(map[string]any{c.name: i, "last": c.name}); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		if _, err := run.CallTool(ctx, "calculator", map[string]string{"expression": fmt.Sprint(i, "+1")}); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		if i%4 == 3 && c.name != "child" {
-			if _, err := run.CallAgent(ctx, "child", "go"); err != nil {
-				return agui.WorkerOutput{}, err
-			}
-		}
-	}
-	return agui.WorkerOutput{Answer: "done"}, nil
-}
-
-// withdraw writes a text and retracts it.
-func (c chatter) withdraw(ctx context.Context, run *plugins.Run) error {
-	return run.Do(ctx, "withdrawn", nil, func(ctx context.Context) error {
-		if err := say(run, c.name+" is cut short"); err != nil {
-			return err
-		}
-		return run.Retract(ctx)
-	})
-}
-
-// TestViewersOfParallelNodesEndUpAlike joins, again and again, a thread on which several nodes write at once.
-func TestViewersOfParallelNodesEndUpAlike(t *testing.T) {
-	t.Parallel()
-	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
-		{ID: "one", Agent: "ann"},
-		{ID: "two", Agent: "ben"},
-		{ID: "three", Agent: "cy"},
-		{ID: "last", Agent: "echo", Needs: []string{"one", "two", "three"}},
-	}}
-	beats := make(chan struct{})
-	s := serve(t, transports.StreamConfig{PaceAbove: 16}, flow,
-		chatter{"ann", beats}, chatter{"ben", beats}, chatter{"cy", beats}, chatter{"child", beats})
-	for id, dialect := range map[string]string{"new": modern, "old": ""} {
-		join := func() *response { return s.Do("POST", "/api/v1/agui/echo/connect", turn(id, "joins", "", dialect)) }
-		early := join().All()
-		whole := s.run("flow", id, id+"-1", "go", dialect)
-		queued := s.run("flow", id, id+"-2", "again", dialect)
-		seen := make(chan string)
-		go func() { seen <- whole.All() + queued.All() }()
-		var joined []chan string
-		var log string
-		for n := 0; log == ""; n++ {
-			select {
-			case <-beats:
-				if n%15 == 0 { // of 1 152 beats
-					stream, r := make(chan string, 1), join()
-					go func() { stream <- r.All() }() // at once: a viewer that reads nothing is cut off
-					joined = append(joined, stream)
-				}
-			case log = <-seen:
-			}
-		}
-		want := folded(t, early+log)
-		if len(joined) < 10 || len(want.Messages) < 100 {
-			t.Errorf("%d viewers joined, the runs came to %d messages", len(joined), len(want.Messages))
-		}
-		if all := strings.Join(want.Messages, "\n"); strings.Contains(all, "is cut short") || !strings.Contains(log, "is cut short") {
-			t.Errorf("retracted texts stay: %s", all)
-		}
-		for i, all := range joined {
-			stream := <-all
-			if diff := cmp.Diff(want, folded(t, stream)); diff != "" {
-				t.Fatalf("joined as number %d of %d:\n%s\n%s", i+1, len(joined), diff, brief(stream))
-			}
-		}
 	}
 }
 

@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/transports"
 )
@@ -123,30 +121,6 @@ func TestStreamThatShowedItsEndIsNotInterrupted(t *testing.T) {
 	}
 }
 
-func TestStreamsOfADeletedThreadEnd(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	owner := s.run("typist", "main", "a", "go", modern)
-	streams := map[*response]string{owner: owner.Until("STEP_STARTED")}
-	viewer := s.connect(modern)
-	streams[viewer] = viewer.Until("STEP_STARTED")
-	delta := strings.Repeat("x", 32<<10)
-	for range 300 { // more than their connections hold
-		s.Keys <- delta
-	}
-	if err := s.Runtime.DeleteThread(t.Context(), local, "main"); err != nil {
-		t.Fatal(err)
-	}
-	for r, head := range streams {
-		stream := head + r.All()
-		evs := events(t, stream)
-		if last := evs[len(evs)-1].Type(); last != agui.TypeRunError && last != agui.TypeRunFinished {
-			t.Errorf("the stream ended with %s", brief(stream))
-		}
-		folded(t, stream)
-	}
-}
-
 func TestRepeatOfAnAnswerShowsWhatFollowedIt(t *testing.T) {
 	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
@@ -161,38 +135,5 @@ func TestRepeatOfAnAnswerShowsWhatFollowedIt(t *testing.T) {
 	}
 	if got := post(ask); got != first {
 		t.Errorf("got %s, want %s", got, first)
-	}
-}
-
-func TestAnswerIsTakenOnce(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	const pick = `, "tools": [{"name": "pick", "description": "Pick a color", "parameters": {}}]`
-	first := s.run("scripted", "main", "a", script(`{"tool": "pick", "args": {}}, {"say": "picked"}`), pick).All()
-	result := func(run string) string {
-		return `{"id": "r-` + run + `", "role": "tool", "toolCallId": "` + calls.FindStringSubmatch(first)[1] + `", "content": "` + run + `"}`
-	}
-	answers := make(chan *response)
-	for _, run := range []string{"b", "c", "d", "e"} {
-		go func() { answers <- s.Do("POST", "/api/v1/agui/scripted", turn("main", run, result(run), pick)) }()
-	}
-	taken := 0
-	for range 4 {
-		r := <-answers
-		if r.StatusCode != http.StatusOK {
-			r.Refused(http.StatusConflict, "already_answered")
-			continue
-		}
-		taken++
-		if got := answer(t, r.All()); got != "picked" {
-			t.Errorf("the run went on with %s", got)
-		}
-	}
-	if taken != 1 {
-		t.Errorf("%d answers were taken", taken)
-	}
-	history := result("b") + "," + result("c") + `, {"id": "next", "role": "user", "content": "hello"}`
-	if got := answer(t, s.Do("POST", "/api/v1/agui/echo", turn("main", "f", history, "")).All()); got != "hello" {
-		t.Errorf("a client whose answer came late is answered %s", got)
 	}
 }

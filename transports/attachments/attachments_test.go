@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -366,115 +365,6 @@ func TestSignedURL_ForgedLastsNoLongerThanOthers(t *testing.T) {
 	if got := s.send("GET", s.urlOf(up), "", nil); string(got.Body) != "mine" {
 		t.Errorf("a URL of afterwards: %d %s", got.Status, got.Body)
 	}
-}
-
-// TestNeighboursAreOutOfReach asks for what others have.
-func TestNeighboursAreOutOfReach(t *testing.T) {
-	t.Parallel()
-	s := serve(t, "", attach.Config{})
-	add := func(project, user string) runtime.Attachment {
-		t.Helper()
-		a, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller(project, user, runtime.RoleUser), runtime.Upload{Body: strings.NewReader("secret")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a
-	}
-	bobs, foreign := add("default", "bob"), add("other", "local")
-	for _, c := range []struct{ bucket, path, want string }{
-		{"default", bobs.Path, "403 forbidden"},
-		{"other", foreign.Path, "400 invalid_bucket"},
-		{"default", foreign.Path, "404 attachment_not_found"},
-		{"default", "agent-inputs/local/none", "404 attachment_not_found"},
-		{"default", "agent-inputs/local", "403 forbidden"},
-		{"default", "agent-inputs/local/", "403 forbidden"},
-		{"", foreign.Path, "400 invalid_request"},
-		{"default", "", "400 invalid_request"},
-	} {
-		if got := s.signed(c.bucket, c.path).code(); got != c.want {
-			t.Errorf("%s %s: %s, want %s", c.bucket, c.path, got, c.want)
-		}
-	}
-	start := func(attachment map[string]any) error {
-		metadata, _ := json.Marshal(map[string]any{"attachments": []any{attachment}})
-		_, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
-			Agent: "echo", Messages: []agui.Message{{Role: agui.RoleUser, Content: "look", Metadata: metadata}},
-		})
-		return err
-	}
-	own := s.upload(file{"f", "a.txt", "", "mine"})
-	foreigners := []map[string]any{
-		{"path": bobs.Path},
-		{"path": foreign.Path},
-		{"bucket": "other", "path": foreign.Path},
-		{"path": "agent-inputs/local/none"},
-		{"path": "\x00"},
-		{"bucket": "other", "path": own.Path},
-	}
-	for _, a := range foreigners {
-		if err := start(a); err != error(attach.ErrNotFound) { //nolint:errorlint // one answer for all
-			t.Errorf("%v: %v", a, err)
-		}
-	}
-	for _, a := range []map[string]any{{"path": own.Path}, {"bucket": "default", "path": own.Path}} {
-		if err := start(a); err != nil {
-			t.Errorf("%v: %v", a, err)
-		}
-	}
-	if refusal, ok := errors.AsType[*runtime.Error](start(map[string]any{"filename": "no path"})); !ok || refusal.Code != "invalid_message" {
-		t.Errorf("an attachment without a path: %v", refusal)
-	}
-}
-
-// TestAttachmentsGoWithTheirThread has one attachment that two threads refer to, and one for each alone.
-func TestAttachmentsGoWithTheirThread(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, s *server) {
-		both, first, second := s.upload(file{"f", "b", "", "b"}), s.upload(file{"f", "1", "", "1"}), s.upload(file{"f", "2", "", "2"})
-		loose := s.upload(file{"f", "l", "", "l"})
-		start := func(thread string, ups ...attachments.Uploaded) {
-			t.Helper()
-			metadata, _ := json.Marshal(map[string]any{"attachments": ups})
-			started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
-				Agent: "echo", ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: "look", Metadata: metadata}},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.Await(started.RunID, runtime.Completed)
-		}
-		start("1", both, first)
-		start("2", both, second)
-		there := func(want ...attachments.Uploaded) {
-			t.Helper()
-			for _, up := range []attachments.Uploaded{both, first, second, loose} {
-				code := 404
-				for _, w := range want {
-					if w == up {
-						code = 200
-					}
-				}
-				if got := s.signed(up.Bucket, up.Path).Status; got != code {
-					t.Errorf("%s: %d, want %d", up.Filename, got, code)
-				}
-			}
-		}
-		remove := func(thread string) {
-			t.Helper()
-			if got := s.send("DELETE", "/api/v1/threads/"+thread, "", nil); got.Status != http.StatusNoContent {
-				t.Fatalf("%d %s", got.Status, got.Body)
-			}
-		}
-		there(both, first, second, loose)
-		old := s.urlOf(first)
-		remove("1")
-		there(both, second, loose)
-		if got := s.send("GET", old, "", nil).code(); got != "404 attachment_not_found" {
-			t.Errorf("a URL of what is gone: %s", got)
-		}
-		remove("2")
-		there(loose)
-	})
 }
 
 // telling tells when bytes of a blob arrive.

@@ -24,10 +24,7 @@ import (
 
 func TestMain(m *testing.M) { transporttest.Main(m) }
 
-var (
-	ann = runtime.MustCaller("default", "local", runtime.RoleUser)
-	bob = runtime.MustCaller("default", "bob", runtime.RoleUser)
-)
+var ann = runtime.MustCaller("default", "local", runtime.RoleUser)
 
 // server has a client of its own.
 type server struct {

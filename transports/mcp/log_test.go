@@ -210,52 +210,6 @@ func sameOverREST(t *testing.T, s *server, c client, r started, after string) {
 	}
 }
 
-func TestPagesOfAnySizeHoldTheSameEvents(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	c := s.overHTTP()
-	r := c.script(`{"reason": "let me see"}, {"say": "a b c d"}, {"tool": "clock"}, {"progress": 0.5, "message": "half"}, {"state": {"n": 1}}, {"ask": {"message": "Go?"}}, {"say": "e"}`)
-	s.await(r, runtime.Waiting)
-	asks, err := s.Runtime.Interrupts(t.Context(), ann, r.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.call("resume_agent_run", args{"run_id": r.RunID, "resume": []args{{"interruptId": asks[0].ID, "status": "resolved"}}})
-	s.await(r, runtime.Completed)
-	s.await(c.script(`{"say": "of another run"}`, "thread_id", r.ThreadID), runtime.Completed)
-	c.call("append_agent_message", args{"run_id": r.RunID, "content": "once more"})
-	s.await(r, runtime.Completed)
-	all := c.events(r.is("limit", 500))
-	if len(all.Data) < 20 || all.PageInfo.Next != nil {
-		t.Fatalf("%d events, next %v", len(all.Data), all.PageInfo.Next)
-	}
-	for limit := 1; limit <= 7; limit++ {
-		var got []entry
-		after := "0"
-		for {
-			cursor, err := strconv.Atoi(after)
-			if err != nil {
-				t.Fatal(err)
-			}
-			page := c.events(r.is("limit", limit, "after_event_id", cursor))
-			if *page.PageInfo.Self != after || page.PageInfo.First != nil || page.PageInfo.Prev != nil {
-				t.Fatalf("page_info %+v", page.PageInfo)
-			}
-			got = append(got, page.Data...)
-			if page.PageInfo.Next == nil {
-				break
-			}
-			if len(page.Data) != limit {
-				t.Fatalf("%d events on a page of %d that is not the last", len(page.Data), limit)
-			}
-			after = *page.PageInfo.Next
-		}
-		if diff := cmp.Diff(all.Data, got); diff != "" {
-			t.Errorf("limit %d (-whole +paged):\n%s", limit, diff)
-		}
-	}
-}
-
 func TestPageHoldsAHundredEventsUnlessTold(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -232,37 +232,6 @@ func TestArgumentsThatDoNotFitAreRefusedWithASentence(t *testing.T) {
 	})
 }
 
-func TestRunsOfNeighboursAreNotFound(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	req := user("echo", "secret")
-	req.RunID, req.ThreadID = "bobs", "main"
-	theirs, err := s.Runtime.StartRun(t.Context(), bob, req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := s.overHTTP()
-	mine := c.script(`{"say": "mine"}`, "thread_id", "main")
-	other := c.script(`{"say": "other"}`)
-	s.await(mine, runtime.Completed)
-	for _, tool := range []string{"get_agent_run_events", "get_agent_run_snapshot"} {
-		c.refused(tool, args{"conversation_id": theirs.ConversationID, "run_id": "bobs"}, "not_found", "Thread not found")
-		c.refused(tool, args{"conversation_id": theirs.ConversationID, "run_id": mine.RunID}, "not_found", "Thread not found")
-		c.refused(tool, args{"conversation_id": mine.ConversationID, "run_id": "bobs"}, "not_found", "Agent run not found")
-		c.refused(tool, args{"conversation_id": mine.ConversationID, "run_id": other.RunID}, "not_found", "Agent run not found")
-		c.refused(tool, args{"conversation_id": "01890a5d-ac96-774b-bcce-b302099a8057", "run_id": "x"}, "not_found", "Thread not found")
-	}
-	c.refused("cancel_agent_run", args{"run_id": "bobs"}, "not_found", "Agent run not found")
-	c.refused("append_agent_message", args{"run_id": "bobs", "content": "x"}, "not_found", "Agent run not found")
-	c.refused("list_agent_runs", args{"thread_id": theirs.ConversationID}, "not_found", "Thread not found")
-	if list := c.call("list_agent_runs", nil); strings.Contains(list, "bobs") {
-		t.Errorf("the list shows %s", list)
-	}
-	if got := s.overStreams(bob).call("list_agent_runs", nil); !strings.Contains(got, "bobs") || strings.Contains(got, "mine") {
-		t.Errorf("bob sees %s", got)
-	}
-}
-
 // rude is an agent whose description fails after five calls.
 type rude struct{ asked *int }
 

@@ -31,13 +31,13 @@ func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	const tools = `{"say": "hello world"}, {"tool": "calculator", "args": {"expression": "6*7"}}, {"tool": "fail", "args": {"message": "<no>"}}`
 	for name, run := range map[string]func(s *server){
-		"tools":    func(s *server) { s.script(local, "first", tools) },
-		"subagent": func(s *server) { s.start(local, "lead", "", "first", "hi there") },
-		"failure":  func(s *server) { s.script(local, "first", `{"say": "so far"}, {"fail": "no luck", "code": "unlucky"}`) },
-		"waiting":  func(s *server) { s.script(local, "first", `{"ask": {"message": "Deploy?"}}`) },
+		"tools":    func(s *server) { s.script("first", tools) },
+		"subagent": func(s *server) { s.start("lead", "first", "hi there") },
+		"failure":  func(s *server) { s.script("first", `{"say": "so far"}, {"fail": "no luck", "code": "unlucky"}`) },
+		"waiting":  func(s *server) { s.script("first", `{"ask": {"message": "Deploy?"}}`) },
 		"cancelled": func(s *server) {
 			r := s.get("/api/v1/events")
-			s.start(local, "typist", "", "first", "x")
+			s.start("typist", "first", "x")
 			s.Keys <- "abc"
 			r.Until(`"text":"abc"`)
 			if _, err := s.Runtime.Cancel(context.Background(), local, "first"); err != nil {
@@ -87,7 +87,7 @@ func TestTranscripts(t *testing.T) {
 func mark(s *server) {
 	s.Helper()
 	s.ended("first")
-	s.start(local, "echo", "", "mark", "mark")
+	s.start("echo", "mark", "mark")
 }
 
 // ended waits until a run of the local user is at rest.

@@ -15,10 +15,7 @@ import (
 
 func TestMain(m *testing.M) { transporttest.Main(m) }
 
-var (
-	local     = runtime.MustCaller("default", "local", runtime.RoleUser)
-	neighbour = runtime.MustCaller("default", "neighbour", runtime.RoleUser)
-)
+var local = runtime.MustCaller("default", "local", runtime.RoleUser)
 
 // lead is an agent that calls the echo agent with its input.
 type lead struct{}
@@ -76,11 +73,11 @@ func (s *server) resume(path string, r *response) *response {
 	return s.get(path, "Last-Event-ID", r.LastID)
 }
 
-// start starts a run of an agent or workflow for a user.
-func (s *server) start(who runtime.Caller, agent, workflow, run, content string) {
+// start starts a run of an agent.
+func (s *server) start(agent, run, content string) {
 	s.Helper()
-	_, err := s.Runtime.StartRun(context.Background(), who, runtime.StartRequest{
-		Agent: agent, WorkflowID: workflow, RunID: run, ThreadID: "t-" + run,
+	_, err := s.Runtime.StartRun(context.Background(), local, runtime.StartRequest{
+		Agent: agent, RunID: run, ThreadID: "t-" + run,
 		Messages: []agui.Message{{Role: agui.RoleUser, Content: content}},
 	})
 	if err != nil {
@@ -89,7 +86,7 @@ func (s *server) start(who runtime.Caller, agent, workflow, run, content string)
 }
 
 // script starts a run of the scripted agent.
-func (s *server) script(who runtime.Caller, run, ops string) {
+func (s *server) script(run, ops string) {
 	s.Helper()
-	s.start(who, "scripted", "", run, `{"do": [`+ops+`]}`)
+	s.start("scripted", run, `{"do": [`+ops+`]}`)
 }

@@ -11,13 +11,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
 )
 
@@ -86,55 +82,12 @@ func TestReconnectBeforeTheFirstEventMissesNothing(t *testing.T) {
 		}
 		_ = r.Body.Close()
 		run := fmt.Sprint("run", len(path))
-		s.start(local, "echo", "", run, "hello")
+		s.start("echo", run, "hello")
 		s.ended(run)
 		again := s.resume(path, r)
 		if got := again.Until("hello"); !strings.HasPrefix(got, "retry: 1000\nid: ") || strings.Contains(got, "SNAPSHOT") {
 			t.Errorf("%s: got %s", path, got)
 		}
-	}
-}
-
-// blocks cuts a stream into blocks.
-func blocks(stream string) (all []string) {
-	for b := range strings.SplitAfterSeq(stream, "\n\n") {
-		if strings.Contains(b, "event: ") && !strings.Contains(b, "event: keepalive") {
-			all = append(all, b)
-		}
-	}
-	return all
-}
-
-func TestClientThatIsCutAnywhereMissesNothing(t *testing.T) {
-	t.Parallel()
-	for _, path := range []string{events, states} {
-		t.Run(path, func(t *testing.T) {
-			s := serve(t, transports.StreamConfig{})
-			whole, r := s.get(path), s.get(path)
-			whole.Next()
-			r.Next()
-			s.start(local, "", "demo", "one", "hello")
-			var got []string
-			for n := 1; ; n++ { // each connection is cut after one event more
-				for len(got) < n*n {
-					if b := r.Next(); !strings.Contains(b, "event: keepalive") {
-						got = append(got, strings.TrimPrefix(b, "retry: 1000\n"))
-					}
-					if strings.Contains(got[len(got)-1], "demo-review") && strings.Contains(got[len(got)-1], "agent_complete") ||
-						strings.Contains(got[len(got)-1], "RUN_FINISHED") {
-						break
-					}
-				}
-				if len(got) < n*n {
-					break
-				}
-				r = s.resume(path, r)
-			}
-			want := blocks(whole.Until(strings.SplitAfter(got[len(got)-1], "\n")[0]))
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Error(diff)
-			}
-		})
 	}
 }
 
@@ -161,28 +114,11 @@ func TestPolyfillComesBackToItsPlace(t *testing.T) {
 	r := s.get(events)
 	r.Next()
 	_ = r.Body.Close()
-	s.start(local, "echo", "", "one", "hello")
+	s.start("echo", "one", "hello")
 	s.ended("one")
 	again := s.get(events + "?lastEventId=" + url.QueryEscape(r.LastID))
-	s.start(local, "echo", "", "two", "goodbye")
+	s.start("echo", "two", "goodbye")
 	if got := again.Until("agent_complete"); !strings.Contains(got, "hello") {
-		t.Errorf("got %s", got)
-	}
-}
-
-func TestPlacePastTheWindowBeginsAnew(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	plain, state := s.get(events), s.get(states)
-	plain.Next()
-	state.Until("STATE_SNAPSHOT")
-	_, _ = plain.Body.Close(), state.Body.Close()
-	s.script(local, "long", `{"tokens": 4200}`)
-	s.ended("long")
-	if got := s.resume(events, plain).Until("data: "); !strings.Contains(got, "event: reset\ndata: {}\n\n") {
-		t.Errorf("got %s", got)
-	}
-	if got := s.resume(states, state).Until("data: "); !strings.Contains(got, "event: STATE_SNAPSHOT\n") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -193,7 +129,7 @@ func TestNewProcessBeginsAnew(t *testing.T) {
 	s := serveFile(t, transports.StreamConfig{}, path)
 	r := s.get(events)
 	r.Next()
-	s.start(local, "echo", "", "one", "hello")
+	s.start("echo", "one", "hello")
 	r.Until("hello")
 	s.Stop()
 	s = serveFile(t, transports.StreamConfig{}, path)
@@ -221,26 +157,6 @@ func TestStoppingServerSaysWhenToComeBack(t *testing.T) {
 	}
 }
 
-func TestNeighboursAreNotSeen(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	var all []*response
-	for _, path := range []string{events, ofEcho, states} {
-		all = append(all, s.get(path))
-	}
-	s.start(neighbour, "echo", "", "secret", "secret")
-	s.Eventually("the neighbour's run has ended", func() bool {
-		r, err := s.Runtime.Run(t.Context(), neighbour, "secret")
-		return err == nil && r.Status == runtime.Completed
-	})
-	s.start(local, "echo", "", "mine", "mine")
-	for _, r := range all {
-		if got := r.Until(`"text":"mine"`); strings.Contains(got, "secret") {
-			t.Errorf("got %s", got)
-		}
-	}
-}
-
 func TestReaderThatStopsIsDroppedAndSlowsNobody(t *testing.T) {
 	t.Parallel()
 	s := serve(t, transports.StreamConfig{WriteTimeout: 5 * time.Second})
@@ -256,7 +172,7 @@ func TestReaderThatStopsIsDroppedAndSlowsNobody(t *testing.T) {
 	s.Eventually("the stuck stream is open", func() bool { return s.Streams.Open() == 1 })
 	quick := s.get(events)
 	quick.Next()
-	s.script(local, "long", `{"tokens": 500, "size": 4000, "delayMs": 1}`)
+	s.script("long", `{"tokens": 500, "size": 4000, "delayMs": 1}`)
 	if n := strings.Count(quick.Until("agent_complete"), "event: token\n"); n != 500 {
 		t.Errorf("the other reader got %d tokens", n)
 	}
@@ -269,7 +185,7 @@ func TestReaderThatFallsBehindIsSentAway(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	r := s.get(events)
 	r.Next()
-	s.script(local, "long", strings.TrimSuffix(strings.Repeat(`{"tokens": 1000, "size": 200},`, 7), ","))
+	s.script("long", strings.TrimSuffix(strings.Repeat(`{"tokens": 1000, "size": 200},`, 7), ","))
 	s.ended("long")
 	got := 0
 	for {
@@ -287,39 +203,5 @@ func TestReaderThatFallsBehindIsSentAway(t *testing.T) {
 	}
 	if got := s.resume(events, r).Until("data: "); !strings.Contains(got, "event: reset\n") {
 		t.Errorf("it goes on with %s", got)
-	}
-}
-
-func TestManyReadersEachGetEveryEvent(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{PaceAbove: 8})
-	const readers = 40
-	got := make([]string, readers)
-	var all []*response
-	for range readers {
-		r := s.get(events)
-		r.Next()
-		all = append(all, r)
-	}
-	s.script(local, "one", `{"tokens": 500}`)
-	var wg sync.WaitGroup
-	for i, r := range all {
-		wg.Go(func() {
-			for !strings.Contains(got[i], "agent_complete") {
-				b, err := r.Block()
-				if got[i] += b; err != nil {
-					break
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if n := strings.Count(got[0], "event: token\n"); n != 500 {
-		t.Errorf("there are %d tokens", n)
-	}
-	for i := range got {
-		if got[i] != got[0] {
-			t.Errorf("reader %d got\n%s", i, got[i])
-		}
 	}
 }

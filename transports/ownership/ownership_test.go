@@ -84,21 +84,6 @@ func TestTie_RepeatBeforeItsRequest(t *testing.T) {
 	s.Await("a", runtime.Cancelled)
 }
 
-func TestTie_RepeatOfDetachedRun(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	started := s.typist(local)
-	s.Streams.Detach(local, started)
-	started.Replayed = true
-	tie := s.Streams.TieRun(peer(false), local, nil, started)
-	if _, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "echo", ThreadID: "main", RunID: "b"}); err != nil {
-		t.Fatal(err)
-	}
-	s.drop(tie, started)
-	s.OutlastGrace()
-	s.Await("a", runtime.Running)
-}
-
 // An operator's run is cancelled, and not another user's run of the same name.
 func TestTie_CancelsRunOfItsUser(t *testing.T) {
 	t.Parallel()

@@ -185,17 +185,6 @@ func TestCluster_NewMessageReplacesTheRunOfAClientThatLeft(t *testing.T) {
 	s.y.Await("b", runtime.Running)
 }
 
-// A question that nobody has seen is no reason to wait.
-func TestCluster_CancelsUnseenQuestion(t *testing.T) {
-	t.Parallel()
-	s := cluster(t, 50*time.Millisecond)
-	started, tie := s.x.owned()
-	s.x.Keys <- transporttest.Ask
-	s.x.Await("a", runtime.Waiting)
-	s.x.drop(tie, started)
-	s.y.Await("a", runtime.Cancelled)
-}
-
 // A client that has seen the question has its time, and answers it at another server.
 func TestCluster_AnsweredRunHasNoOwner(t *testing.T) {
 	t.Parallel()

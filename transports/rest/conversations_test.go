@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
-
-	"github.com/batonrun/baton/runtime"
 )
 
 const conversations = "/api/v1/conversations/"
@@ -21,7 +19,7 @@ type logPage struct {
 
 func TestLogOfARunIsReadPageByPage(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	r := s.start(map[string]any{"agent": "echo", "content": "a b c", "threadId": "my/own", "runId": "a/b"})
 	s.await("a/b", "COMPLETED")
 	for _, conversation := range []string{r.ConversationID, "my%2Fown"} {
@@ -63,7 +61,7 @@ func TestLogOfARunIsReadPageByPage(t *testing.T) {
 
 func TestLogOfARunRefusesBadQueries(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	r := s.start(map[string]any{"agent": "echo", "content": "a", "runId": "a"})
 	s.await("a", "COMPLETED")
 	const limit, cursor, beyond = "limit must be a number from 1 to 500", "after_event_id must be the id of an event, or 0", "The cursor 99 is beyond the log's end, 7"
@@ -79,7 +77,7 @@ func TestLogOfARunRefusesBadQueries(t *testing.T) {
 
 func TestLogOfARunIsFoundInItsConversationAlone(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	theirs := s.bobs("secret")
 	mine := s.start(map[string]any{"agent": "echo", "content": "a", "runId": "mine", "threadId": "main"})
 	other := s.start(map[string]any{"agent": "echo", "content": "a", "runId": "other"})
@@ -97,7 +95,7 @@ func TestLogOfARunIsFoundInItsConversationAlone(t *testing.T) {
 // All events of a run are there in the projection seed, pages and ids as in the other.
 func TestLogOfARunInTheSeedProjection(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	r := s.start(map[string]any{"agent": "echo", "content": "a b c", "threadId": "all", "runId": "all"})
 	s.await("all", "COMPLETED")
 	path := conversations + r.ConversationID + "/agent-runs/all/events?limit=4"

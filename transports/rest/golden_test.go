@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
@@ -58,7 +57,7 @@ func (tr *transcript) say(method, path, body string, header ...string) answered 
 
 func TestTranscript(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	tr := &transcript{server: s, ids: transporttest.IDMask()}
 
 	a := tr.say("POST", runs, `{"agent": "scripted", "threadId": "main", "contextItemIds": ["ctx_1", "ctx_2"], "content": "{\"do\": [{\"say\": \"hello\"}, {\"progress\": 0.5, \"message\": \"half\"}, {\"tool\": \"calculator\", \"args\": {\"expression\": \"6*7\"}}]}"}`)

@@ -26,10 +26,10 @@ type server struct {
 }
 
 // serve starts a server with more plugins.
-func serve(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *server {
+func serve(t *testing.T, plugs ...plugins.Plugin) *server {
 	t.Helper()
 	s := &server{
-		transporttest.Start(t, transporttest.Config{Runtime: cfg, Plugins: plugs}),
+		transporttest.Start(t, transporttest.Config{Plugins: plugs}),
 		&http.Client{Transport: &http.Transport{MaxConnsPerHost: 100}, Timeout: transporttest.Patience},
 	}
 	t.Cleanup(s.http.CloseIdleConnections)

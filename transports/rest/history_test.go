@@ -36,7 +36,7 @@ type day struct {
 
 func TestHistoryOfNobody(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	got := s.do("GET", history, nil)
 	const want = `{"type":"STATE_SNAPSHOT","snapshot":{"scope":"history_day","threadId":null,"day":null,"hasMore":false,"messages":[]}}`
 	if got.Status != 200 || got.Body != want {
@@ -51,7 +51,7 @@ func TestHistoryOfNobody(t *testing.T) {
 
 func TestHistoryShowsADay(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	file, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller("default", "local", runtime.RoleUser), runtime.Upload{Filename: "a.txt", Length: 1, Body: strings.NewReader("x")})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestHistoryShowsAWholeDay(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{198, 199, 200, 201, 399, 400, 950} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			s := serve(t, runtime.Config{})
+			s := serve(t)
 			msgs := make([]any, n)
 			for i := range msgs {
 				msgs[i] = map[string]any{"id": fmt.Sprint(i), "role": "user", "content": fmt.Sprint("message ", i)}
@@ -194,7 +194,7 @@ func TestAVeryLongHistoryOverHTTP10IsRefused(t *testing.T) {
 // long serves a server with a thread of n messages in a day that have so many bytes each.
 func long(t *testing.T, n, size int) *server {
 	t.Helper()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	msgs := make([]any, n)
 	for i := range msgs {
 		msgs[i] = map[string]any{"id": fmt.Sprint(i), "role": "user", "content": strings.Repeat("x", size)}
@@ -277,7 +277,7 @@ func TestAHistoryThatNobodyTakesHasNoTurn(t *testing.T) {
 // Searches and turns do not wait for each other.
 func TestSearchesTakeNoTurn(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	s.await(s.start(map[string]any{"agent": "echo", "threadId": "main", "content": "needle"}).RunID, "COMPLETED")
 	_, back := s.TakeTurns()
 	defer back()

@@ -4,13 +4,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/batonrun/baton/runtime"
 )
 
 func TestEqualKeysAtOnceMakeOneRun(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	body := `{"agent": "scripted", "content": "{\"do\": [{\"say\": \"once\"}]}"}`
 	answers := s.atOnce(50, runs, body, "k-1")
 	first := answers[0]
@@ -35,41 +33,9 @@ func TestEqualKeysAtOnceMakeOneRun(t *testing.T) {
 		refused(400, "invalid_idempotency_key", "Idempotency-Key must be 1 to 255 visible characters")
 }
 
-func TestEqualKeysAtOnceAppendOneMessage(t *testing.T) {
-	t.Parallel()
-	s := serve(t, runtime.Config{})
-	id := s.script(`{"say": "first"}`)
-	s.await(id, "COMPLETED")
-	body := `{"content": "more", "contextItemIds": ["ctx_1"]}`
-	answers := s.atOnce(50, runs+"/"+id+"/messages", body, "k-1")
-	for _, a := range answers {
-		if a.Status != 201 || a.Body != answers[0].Body {
-			t.Fatalf("got %d %s and %s", a.Status, a.Body, answers[0].Body)
-		}
-	}
-	if r := s.await(id, "COMPLETED"); r.Generation != 2 {
-		t.Errorf("generation %d, want 2", r.Generation)
-	}
-	again := s.do("POST", runs+"/"+id+"/messages", body, "Idempotency-Key", "k-1")
-	if again.Status != 201 || again.Body != answers[0].Body {
-		t.Errorf("once it was taken the message is answered as %d %s, first as %s", again.Status, again.Body, answers[0].Body)
-	}
-	users := 0
-	for _, m := range as[page[message]](s.do("GET", runs+"/"+id+"/messages", nil), 200).Items {
-		if m.Role == "user" && m.Content == "more" {
-			users++
-		}
-	}
-	if users != 1 {
-		t.Errorf("the message is there %d times", users)
-	}
-	s.do("POST", runs+"/"+id+"/messages", `{"content": "else"}`, "Idempotency-Key", "k-1").
-		refused(409, "idempotency_mismatch", "This Idempotency-Key was used with another body")
-}
-
 func TestEqualKeysAtOnceAnswerOnce(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	id := s.script(`{"ask": {"message": "?"}}`)
 	asked := s.await(id, "WAITING").Interrupts[0].ID
 	body := `{"resume": [{"interruptId": "` + asked + `", "status": "resolved"}]}`
@@ -91,7 +57,7 @@ func TestEqualKeysAtOnceAnswerOnce(t *testing.T) {
 // A key belongs to its path: on another run it is another key.
 func TestKeyBelongsToItsPath(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	one, two := s.script(`{"say": "1"}`), s.script(`{"say": "2"}`)
 	body := `{"content": "more"}`
 	a := as[message](s.do("POST", runs+"/"+one+"/messages", body, "Idempotency-Key", "k"), 201)
@@ -104,7 +70,7 @@ func TestKeyBelongsToItsPath(t *testing.T) {
 // Refusals are not remembered.
 func TestRefusalIsNotRemembered(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	id := s.script(`{"ask": {"message": "?"}}`)
 	thread := s.await(id, "WAITING").ThreadID
 	body := map[string]any{"agent": "echo", "content": "x", "threadId": thread}

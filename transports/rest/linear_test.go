@@ -8,13 +8,11 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
-
-	"github.com/batonrun/baton/runtime"
 )
 
 // The cost of a page of history is linear in its size, however many members a message's metadata has.
 func TestHistoryOfManyMembersIsLinear(t *testing.T) {
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which would have pools be filled again
 	part := strings.Repeat("x", 1<<20)
 	took := func(members int) (bytes, objects float64) {

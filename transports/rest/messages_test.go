@@ -3,12 +3,9 @@ package rest_test
 import (
 	"net/url"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/batonrun/baton/runtime"
 )
 
 // shown is the shown form of a thread.
@@ -52,7 +49,7 @@ func (s *server) says(thread, content, more string) {
 
 func TestMessagesOfAThread(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	s.says("a/b", "one", `, "state": {"n": 1}`)
 	s.says("a/b", "two", "")
 	all := s.shown("a/b", "")
@@ -85,7 +82,7 @@ func TestMessagesOfAThread(t *testing.T) {
 
 func TestHiddenMessagesStayReadable(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	s.says("main", "one", "")
 	s.says("main", "two", "")
 	s.says("main", "three", `, "rewindTo": "`+s.shown("main", "").Messages[1].ID+`"`)
@@ -101,24 +98,9 @@ func TestHiddenMessagesStayReadable(t *testing.T) {
 	}
 }
 
-func TestLargeMessagesComeInPages(t *testing.T) {
-	t.Parallel()
-	s := serve(t, runtime.Config{})
-	var want []string
-	for _, letter := range []string{"a", "b", "c"} {
-		large := strings.Repeat(letter, 3<<20/2)
-		s.says("main", large, "")
-		want = append(want, large, large)
-	}
-	pages := s.up("main", "")
-	if len(pages) != 2 || !slices.Equal(slices.Concat(pages...), want) {
-		t.Errorf("%d pages of %d messages", len(pages), len(slices.Concat(pages...)))
-	}
-}
-
 func TestMessagesThatAreWritten(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	id := s.start(map[string]any{"agent": "scripted", "threadId": "main", "content": `{"do": [{"tokens": 100000, "delayMs": 1}]}`}).RunID
 	var newest shown
 	for len(newest.Messages) == 0 || newest.Messages[0].Role != "assistant" || newest.Messages[0].Content == "" {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -74,54 +73,9 @@ func (quiet) Run(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 	return agui.WorkerOutput{}, nil
 }
 
-func TestPagesShowEachStepOnce(t *testing.T) {
-	t.Parallel()
-	s := serve(t, runtime.Config{}, wide(120), quiet{})
-	id := s.start(map[string]any{"workflowId": "wide", "content": "x"}).RunID
-	s.await(id, "COMPLETED")
-	for _, limit := range []int{1, 7, 40, 60, 120, 500} {
-		steps := pages[step](s, runs+"/"+id+"/steps", limit)
-		if len(steps) != 120 {
-			t.Fatalf("pages of %d hold %d steps", limit, len(steps))
-		}
-		for i, st := range steps {
-			if st.StepNumber != i+1 || st.Status != "COMPLETED" || st.DurationMs == nil || st.CompletedAt == nil {
-				t.Fatalf("pages of %d: step %d is %+v", limit, i, st)
-			}
-		}
-	}
-	nodes := as[page[step]](s.do("GET", runs+"/"+id+"/node-states", nil), 200)
-	if len(nodes.Items) != 120 || nodes.Items[0].NodeID != "n0" {
-		t.Errorf("%d node states, the first %+v", len(nodes.Items), nodes.Items[0])
-	}
-}
-
-func TestPagesShowEachMessageOnce(t *testing.T) {
-	t.Parallel()
-	s := serve(t, runtime.Config{})
-	msgs := make([]map[string]any, 119)
-	for i := range msgs {
-		role := []string{"user", "assistant"}[i%2]
-		msgs[i] = map[string]any{"id": fmt.Sprintf("m%d", i), "role": role, "content": fmt.Sprint(i)}
-	}
-	id := s.start(map[string]any{"agent": "echo", "messages": msgs}).RunID
-	s.await(id, "COMPLETED")
-	for _, limit := range []int{1, 7, 60, 120, 500} {
-		got := pages[message](s, runs+"/"+id+"/messages", limit)
-		if len(got) != 120 {
-			t.Fatalf("pages of %d hold %d messages", limit, len(got))
-		}
-		for i, m := range got[:119] {
-			if m.Content != fmt.Sprint(i) || m.RunID != id {
-				t.Fatalf("pages of %d: message %d is %+v", limit, i, m)
-			}
-		}
-	}
-}
-
 func TestPagesShowEachRunOnce(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	ids := make([]string, 120)
 	for i := range ids {
 		ids[i] = s.start(map[string]any{"agent": "echo", "content": "x"}).RunID
@@ -151,7 +105,7 @@ func TestPagesShowEachRunOnce(t *testing.T) {
 
 func TestListRefuses(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{}, wide(3), quiet{})
+	s := serve(t, wide(3), quiet{})
 	id := s.start(map[string]any{"workflowId": "wide"}).RunID
 	s.await(id, "COMPLETED")
 	steps := as[page[step]](s.do("GET", runs+"/"+id+"/steps?limit=1", nil), 200)
@@ -174,7 +128,7 @@ func TestListRefuses(t *testing.T) {
 
 func TestListFilters(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{}, wide(1), quiet{})
+	s := serve(t, wide(1), quiet{})
 	echo := s.start(map[string]any{"agent": "echo", "content": "x", "threadId": "a/b"})
 	failed := s.script(`{"fail": "boom"}`)
 	waiting := s.script(`{"ask": {"message": "Deploy?"}}`)
@@ -230,7 +184,7 @@ func (asker) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, erro
 
 func TestLists_AreCountedOnRequest(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	s.echo("one")
 	s.echo("two")
 	for _, path := range []string{runs, runs + "?status=COMPLETED&agent=echo", threads, "/api/projects/" + project + "/interrupts"} {

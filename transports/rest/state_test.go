@@ -1,14 +1,7 @@
 package rest_test
 
 import (
-	"context"
-	"sync"
 	"testing"
-	"time"
-
-	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/agui"
 )
 
 type cancelled struct{ ID, Status, FinishedAt string }
@@ -53,7 +46,7 @@ func TestCancelInEachState(t *testing.T) {
 	t.Parallel()
 	for _, status := range everyStatus {
 		t.Run(status, func(t *testing.T) {
-			s := serve(t, runtime.Config{})
+			s := serve(t)
 			id := s.inState(status)
 			a := s.do("POST", runs+"/"+id+"/cancel", nil)
 			if status == "COMPLETED" || status == "FAILED" {
@@ -87,36 +80,12 @@ func TestCancelInEachState(t *testing.T) {
 	}
 }
 
-// deaf is a tool that ends when the test says so, and not before.
-type deaf struct{ called, end chan struct{} }
-
-func (deaf) Info() plugins.Info { return plugins.Info{Name: "deaf"} }
-
-func (d deaf) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
-	close(d.called)
-	<-d.end
-	return agui.ToolOutput{}, nil
-}
-
-func TestCancelDoesNotWaitForATool(t *testing.T) {
-	t.Parallel()
-	tool := deaf{make(chan struct{}), make(chan struct{})}
-	s := serve(t, runtime.Config{Limits: runtime.Limits{Grace: 50 * time.Millisecond}}, tool)
-	defer close(tool.end)
-	id := s.script(`{"tool": "deaf"}`)
-	<-tool.called
-	as[cancelled](s.do("POST", runs+"/"+id+"/cancel", nil), 200)
-	if r := s.get(id); r.Status != "CANCELLED" {
-		t.Errorf("the run is %s", r.Status)
-	}
-}
-
 func TestAppendInEachState(t *testing.T) {
 	t.Parallel()
 	const more = `{"content": "{\"do\": [{\"say\": \"more\"}]}", "contextItemIds": ["ctx_1", "ctx_2"]}`
 	for _, status := range everyStatus {
 		t.Run(status, func(t *testing.T) {
-			s := serve(t, runtime.Config{})
+			s := serve(t)
 			id := s.inState(status)
 			before := s.get(id)
 			a := s.do("POST", runs+"/"+id+"/messages", more)
@@ -165,80 +134,9 @@ func TestAppendInEachState(t *testing.T) {
 	}
 }
 
-func TestRunningRunTakesAppendedMessage(t *testing.T) {
-	t.Parallel()
-	s := serve(t, runtime.Config{})
-	id := s.script(`{"say": "one two three four five six", "delayMs": 10}, {"tool": "sleep", "args": {"ms": 50}}`)
-	s.await(id, "RUNNING")
-	as[message](s.do("POST", runs+"/"+id+"/messages", `{"content": "appended"}`), 201)
-	if r := s.await(id, "COMPLETED"); r.Generation != 1 {
-		t.Errorf("generation %d, want 1", r.Generation)
-	}
-	s.said(id, "appended")
-	s.numbered(id)
-}
-
-// A message for a waiting run reaches its worker with the answer, in the order it came.
-func TestWaitingRunTakesMessageWithItsAnswer(t *testing.T) {
-	t.Parallel()
-	ear := &listener{}
-	s := serve(t, runtime.Config{}, ear)
-	id := s.start(map[string]any{"agent": "listener", "content": "ask"}).RunID
-	r := s.await(id, "WAITING")
-	as[message](s.do("POST", runs+"/"+id+"/messages", `{"content": "by the way"}`), 201)
-	s.answer(r)
-	s.await(id, "COMPLETED")
-	if !ear.heard("by the way") {
-		t.Error("the worker never heard the message")
-	}
-}
-
-// listener is an agent that remembers its users' messages, and asks a question after the message ask.
-type listener struct {
-	mu    sync.Mutex // guards the field below
-	words map[string]bool
-}
-
-func (*listener) Info() plugins.Info { return plugins.Info{Name: "listener"} }
-
-func (l *listener) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	thread, _, err := run.Messages(ctx, 0)
-	if err != nil {
-		return agui.WorkerOutput{}, err
-	}
-	l.hear(thread)
-	if run.Input.Query == "ask" {
-		if _, err := run.Ask(ctx, agui.Interrupt{Reason: "confirmation", Message: "Go on?"}); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-	}
-	msgs, err := run.Next(ctx)
-	l.hear(msgs)
-	return agui.WorkerOutput{Answer: "heard"}, err
-}
-
-func (l *listener) hear(msgs []agui.Message) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.words == nil {
-		l.words = make(map[string]bool)
-	}
-	for _, m := range msgs {
-		if m.Role == agui.RoleUser {
-			l.words[m.Text()] = true
-		}
-	}
-}
-
-func (l *listener) heard(word string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.words[word]
-}
-
 func TestAppendRefuses(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	id := s.inState("COMPLETED")
 	path := runs + "/" + id + "/messages"
 	for body, detail := range map[string]string{
@@ -270,7 +168,7 @@ func TestDeleteInEachState(t *testing.T) {
 	t.Parallel()
 	for _, status := range everyStatus {
 		t.Run(status, func(t *testing.T) {
-			s := serve(t, runtime.Config{})
+			s := serve(t)
 			id := s.inState(status)
 			a := s.do("DELETE", runs+"/"+id, nil)
 			switch status {
@@ -294,7 +192,7 @@ func TestDeleteInEachState(t *testing.T) {
 
 func TestResume(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	id := s.script(`{"say": "well"}, {"ask": {"message": "Deploy?", "schema": {"type": "object"}}}, {"say": "bye"}`)
 	r := s.await(id, "WAITING")
 	if len(r.Interrupts) != 1 || r.Interrupts[0].Message != "Deploy?" || r.FinishedAt != nil {
@@ -331,7 +229,7 @@ func TestResume(t *testing.T) {
 // Two open questions, of two nodes, are answered one by one, and one body answers each at most once.
 func TestResumeAnswersOneByOne(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{}, both(), asker{})
+	s := serve(t, both(), asker{})
 	id := s.start(map[string]any{"workflowId": "both", "content": "x"}).RunID
 	r := s.await(id, "WAITING")
 	if len(r.Interrupts) != 2 {
@@ -356,7 +254,7 @@ func TestResumeAnswersOneByOne(t *testing.T) {
 // A question of a cancelled run was cancelled, by the run's route and by the thread's.
 func TestAnswerToACancelledQuestion(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	id := s.script(`{"ask": {"message": "?"}}`)
 	r := s.await(id, "WAITING")
 	s.do("POST", runs+"/"+id+"/cancel", nil)

@@ -1,8 +1,6 @@
 package rest_test
 
 import (
-	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,8 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/batonrun/baton/runtime"
 )
 
 const threads = "/api/v1/threads"
@@ -38,50 +34,9 @@ func threadIDs(list []thread) (ids []string) {
 	return ids
 }
 
-func TestThreadsAreListedByActivity(t *testing.T) {
-	t.Parallel()
-	s := serve(t, runtime.Config{})
-	s.bobs(`{"do": []}`)
-	if p := as[page[thread]](s.do("GET", threads, nil), 200); len(p.Items) != 0 || p.Total != 0 || p.NextCursor != nil {
-		t.Errorf("of nobody: %+v", p)
-	}
-	var want []string
-	for i := range 7 {
-		want = append([]string{fmt.Sprintf("thread/%d", i)}, want...)
-		s.echo(want[0])
-	}
-	s.echo("thread/3") // is the latest now
-	want = append([]string{"thread/3"}, slices.DeleteFunc(want, func(id string) bool { return id == "thread/3" })...)
-	for _, limit := range []int{1, 2, 3, 7, 500} {
-		if diff := cmp.Diff(want, threadIDs(pages[thread](s, threads, limit))); diff != "" {
-			t.Errorf("by %d: %s", limit, diff)
-		}
-	}
-
-	// New activity during paging does not push threads onto the next page.
-	first := as[page[thread]](s.do("GET", threads+"?limit=2", nil), 200)
-	s.echo("thread/0")
-	rest := as[page[thread]](s.do("GET", threads+"?limit=500&cursor="+url.QueryEscape(*first.NextCursor), nil), 200)
-	got := append(threadIDs(first.Items), threadIDs(rest.Items)...)
-	if diff := cmp.Diff(slices.DeleteFunc(slices.Clone(want), func(id string) bool { return id == "thread/0" }), got); diff != "" {
-		t.Error(diff)
-	}
-	for query, want := range map[string]string{
-		"limit=0": "invalid_limit", "limit=501": "invalid_limit", "cursor=x": "invalid_cursor", "projectId=other": "not_found",
-	} {
-		status := http.StatusBadRequest
-		if want == "not_found" {
-			status = http.StatusNotFound
-		}
-		if e := as[struct{ Code string }](s.do("GET", threads+"?"+query, nil), status); e.Code != want {
-			t.Errorf("%s: %q, want %q", query, e.Code, want)
-		}
-	}
-}
-
 func TestThreadIsPatched(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	s.echo("a/b")
 	at := threads + "/" + url.PathEscape("a/b")
 	listed := as[page[thread]](s.do("GET", threads, nil), 200).Items[0]
@@ -129,7 +84,7 @@ func TestThreadIsPatched(t *testing.T) {
 
 func TestThreadIsDeleted(t *testing.T) {
 	t.Parallel()
-	s := serve(t, runtime.Config{})
+	s := serve(t)
 	s.echo("main")
 	s.echo("other")
 	running := s.start(map[string]any{"agent": "scripted", "threadId": "main", "content": `{"do": [{"tool": "sleep", "args": {"ms": 60000}}]}`})

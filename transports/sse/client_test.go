@@ -152,25 +152,6 @@ func TestProxiesThatCloseAndOldClients(t *testing.T) {
 	}
 }
 
-func TestConnectionsServeManyRequests(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	const n = 50
-	c := s.Dial(strings.Repeat("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", n))
-	in := bufio.NewReader(c)
-	for i := range n {
-		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(i, err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if err != nil || string(body) != `{"status":"ok"}` {
-			t.Fatal(i, err, string(body))
-		}
-	}
-}
-
 func TestGatheredEventsComeTogether(t *testing.T) {
 	t.Parallel()
 	var events, last time.Duration

@@ -64,20 +64,6 @@ func TestRepeatTakesTheRunOver(t *testing.T) {
 	s.Await("a", "CANCELLED")
 }
 
-func TestRepeatBeforeTheDropOwnsTheRun(t *testing.T) {
-	t.Parallel()
-	s := serve(t, quick)
-	first := s.typing("", "Idempotency-Key", "k")
-	second := s.typing("", "Idempotency-Key", "k")
-	first.Drop()
-	s.Eventually("the first stream has ended", func() bool { return s.Streams.Open() == 1 })
-	s.OutlastGrace()
-	s.Keys <- "still here"
-	close(s.Keys)
-	second.Until("RUN_FINISHED")
-	s.Await("a", "COMPLETED")
-}
-
 func TestJSONRepeatDetachesTheRun(t *testing.T) {
 	t.Parallel()
 	s := serve(t, quick)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/batonrun/baton/transports"
@@ -81,30 +80,6 @@ func TestDialectIsTheClients(t *testing.T) {
 	}
 }
 
-func TestQueuedRunWaitsItsTurn(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
-	r := s.Do("POST", "/api/v1/agent/runs", transporttest.Scripted("main", `{"say": "second"}`), "Accept", stream)
-	close(s.Keys)
-	if got := r.All(); !strings.Contains(got, "second") || strings.Count(got, "RUN_STARTED") != 2 { // the event and its type
-		t.Errorf("got %s", got)
-	}
-}
-
-func TestRunCancelledBeforeItStartedStillEnds(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
-	r := s.Do("POST", "/api/v1/agent/runs", `{"agent": "echo", "threadId": "main", "runId": "second", "content": "x"}`, "Accept", stream)
-	s.Do("POST", "/api/projects/default/agent-runs/second/cancel", "").All()
-	all := frames(r.All())
-	if len(all) != 2 || !strings.HasPrefix(all[0], "event: RUN_STARTED") || !strings.HasPrefix(all[1], "event: RUN_ERROR") {
-		t.Errorf("got %s", all)
-	}
-	close(s.Keys)
-}
-
 func TestRepeatGetsTheRunFromItsFirstEvent(t *testing.T) {
 	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
@@ -120,28 +95,6 @@ func TestRepeatGetsTheRunFromItsFirstEvent(t *testing.T) {
 	}
 	s.Do("POST", "/api/v1/agent/runs", transporttest.Scripted("main", `{}`), "Idempotency-Key", "k").Refused(http.StatusConflict, "idempotency_mismatch")
 	s.Do("POST", "/api/v1/agent/runs", body, "Idempotency-Key", "a b").Refused(http.StatusBadRequest, "invalid_idempotency_key")
-}
-
-func TestFiftyEqualStreamsAreOneRun(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	body := transporttest.Scripted("main", words)
-	got := make([]string, 50)
-	var wg sync.WaitGroup
-	for i := range got {
-		wg.Go(func() {
-			got[i] = s.Do("POST", "/api/v1/agent/runs", body, "Accept", stream, "Idempotency-Key", "k").All()
-		})
-	}
-	wg.Wait()
-	for i := range got {
-		if got[i] != got[0] {
-			t.Fatalf("got\n%s\nand\n%s", got[i], got[0])
-		}
-	}
-	if all := frames(s.get("main", "").All()); len(all)+1 != len(frames(got[0])) { // the log does not have the state that the run began with
-		t.Errorf("the log has %d events, the stream %d", len(all), len(frames(got[0])))
-	}
 }
 
 func TestRefusedBeforeAnythingStarts(t *testing.T) {

@@ -3,9 +3,7 @@ package ws_test
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"net/http"
-	"sync"
 	"testing"
 
 	"github.com/batonrun/baton/transports"
@@ -82,80 +80,4 @@ func (c *child) idle(n int, path, shown, say string) {
 			got = append(got, b)
 		}
 	}
-}
-
-// BenchmarkDelivery tells what an event costs the server for each of 1 000 viewers, in µs of CPU, over WebSocket
-// and as server-sent events, and how that compares with a loop that does nothing but write the same bytes.
-func BenchmarkDelivery(b *testing.B) {
-	viewers, part := 1000, 1
-	if testing.Short() {
-		viewers, part = 20, 20
-	}
-	for _, c := range []struct {
-		name                  string
-		bursts, size, pauseMs int
-		above                 int // paced above so many
-	}{
-		{"one by one", 200, 1, 20, 1 << 30},
-		{"bursts of 16", 100, 16, 30, 1 << 30},
-		{"paced, 1 per ms", 3000, 1, 1, 64},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			s := spawn(b, transports.StreamConfig{PaceAbove: c.above})
-			for i := range b.N {
-				sse, _ := s.delivery(b, fmt.Sprintf("sse-%d", i), "events", viewers, c.bursts/part, c.size, c.pauseMs)
-				ws, frame := s.delivery(b, fmt.Sprintf("ws-%d", i), "ws", viewers, c.bursts/part, c.size, c.pauseMs)
-				bare := float64(s.Bare(viewers, c.bursts/part, c.size*frame)) / float64(viewers*(c.bursts/part)*c.size)
-				b.ReportMetric(sse, "µs/sse")
-				b.ReportMetric(ws, "µs/ws")
-				b.ReportMetric(bare, "µs/bare")
-				b.ReportMetric(ws/sse, "ws/sse")
-				b.ReportMetric(0, "ns/op")
-			}
-		})
-	}
-}
-
-// delivery has an agent write bursts to so many viewers, and returns the µs of CPU of each delivery and the
-// length of a frame.
-func (c *child) delivery(b *testing.B, thread, route string, viewers, bursts, size, pauseMs int) (float64, int) {
-	b.Helper()
-	s := *c
-	s.Start(fmt.Sprintf(`{"agent": "echo", "threadId": %q, "content": "hello"}`, thread))
-	var ended sync.WaitGroup
-	var mu sync.Mutex
-	frame := 0
-	path := "/api/v1/agent/runs/" + thread + "/" + route + "?follow=true"
-	for range viewers {
-		ask := upgrading(path)
-		if route == "events" {
-			ask = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + browser + "\r\n"
-		}
-		conn := s.Dial(ask)
-		last, buf := []byte("RUN_FINISHED"), make([]byte, 64<<10)
-		for got := []byte(nil); !bytes.Contains(got, last); { // the run that was there
-			n, err := conn.Read(buf)
-			if err != nil {
-				b.Fatal(err)
-			}
-			got = append(got, buf[:n]...)
-		}
-		ended.Go(func() {
-			got := 0
-			for {
-				n, err := conn.Read(buf)
-				if got += n; err != nil || bytes.Contains(buf[:n], last) {
-					break
-				}
-			}
-			mu.Lock()
-			frame = got / (bursts*size + 7)
-			mu.Unlock()
-			_ = conn.Close()
-		})
-	}
-	start := s.Ask("cpu")
-	s.Start(fmt.Sprintf(`{"agent": "drummer", "threadId": %q, "content": "{\"bursts\": %d, \"size\": %d, \"pauseMs\": %d}"}`, thread, bursts, size, pauseMs))
-	ended.Wait()
-	return float64(s.Ask("cpu")-start) / float64(viewers*bursts*size), frame
 }

@@ -110,14 +110,10 @@ func (c *socket) next() string {
 	return string(msg)
 }
 
-// until returns the frames up to one that holds part, and fails when the socket is closed.
-func (c *socket) until(part string) []string {
+// until reads the frames up to one that holds part, and fails when the socket is closed.
+func (c *socket) until(part string) {
 	c.s.Helper()
-	for all := []string(nil); ; {
-		all = append(all, c.next())
-		if strings.Contains(all[len(all)-1], part) {
-			return all
-		}
+	for !strings.Contains(c.next(), part) {
 	}
 }
 

@@ -112,30 +112,6 @@ func TestManyThreadsOnOneSocket(t *testing.T) {
 	}
 }
 
-func TestSubscriptionGoesOnFromAnyEvent(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	s.Await(s.Script("main", words).RunID, "COMPLETED")
-	log := s.events("main")
-	c := s.many()
-	for n := range log {
-		c.done(fmt.Sprintf(`{"op": "subscribe", "threadId": "main", "afterEventId": %d}`, n))
-		for _, want := range log[n:] {
-			if r := c.reply(); r.ThreadID != "main" || *r.ID != want.ID || string(r.Event) != string(want.Event) {
-				t.Fatalf("behind %d: got %+v, want %+v", n, r, want)
-			}
-		}
-		c.done(`{"op": "unsubscribe", "threadId": "main"}`)
-	}
-	if got, want := c.done(`{"op": "subscribe", "threadId": "main", "afterEventId": "latest"}`), fmt.Sprintf(`{"threadId":"main","afterEventId":%d}`, len(log)); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	s.Script("main", `{"say": "more"}`)
-	if r := c.reply(); *r.ID != int64(len(log))+1 {
-		t.Errorf("got %+v", r)
-	}
-}
-
 func TestThreadIsCalledWhatTheClientCallsIt(t *testing.T) {
 	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
@@ -286,29 +262,6 @@ func TestNothingFollowsUnsubscribe(t *testing.T) {
 	}
 }
 
-func TestSubscriptionsAreBounded(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	const limit = 256
-	runs := make([]started, limit/2+1)
-	var all sync.WaitGroup
-	for i := range runs {
-		all.Go(func() { runs[i] = s.Script(fmt.Sprintf("t%d", i), "") })
-	}
-	all.Wait()
-	c := s.many()
-	for i := range limit {
-		run := runs[i/2]
-		c.done(fmt.Sprintf(`{"op": "subscribe", "threadId": %q}`, []string{run.ThreadID, run.ConversationID}[i%2]))
-	}
-	last := `{"op": "subscribe", "threadId": "` + runs[limit/2].ThreadID + `"}`
-	if r := c.do(last); r.Code != "too_many_subscriptions" {
-		t.Errorf("got %+v", r)
-	}
-	c.done(`{"op": "unsubscribe", "threadId": "t7"}`)
-	c.done(last)
-}
-
 // TestSubscriptionsOfAllSocketsAreBounded: all sockets of a user share one limit.
 func TestSubscriptionsOfAllSocketsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -399,22 +352,6 @@ func TestRunsOfASocketOutliveIt(t *testing.T) {
 	s.Keys <- "still here"
 	close(s.Keys)
 	s.Await("a", "COMPLETED")
-}
-
-func TestRepeatedRunIsTheSame(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	c := s.many()
-	first := c.done(`{"op": "run", "ref": 1, "agent": "echo", "threadId": "main", "content": "x", "runId": "a"}`)
-	s.Await("a", "COMPLETED")
-	var a, b started
-	again := c.done(`{"ref": "other", "agent": "echo", "threadId": "main", "runId": "a", "content": "x", "op": "run"}`)
-	if json.Unmarshal([]byte(first), &a) != nil || json.Unmarshal([]byte(again), &b) != nil || a.ConversationID != b.ConversationID || b.RunID != "a" {
-		t.Errorf("got %s and %s", first, again)
-	}
-	if r := c.do(`{"op": "run", "agent": "echo", "threadId": "main", "content": "y", "runId": "a"}`); r.Code != "run_exists" {
-		t.Errorf("got %+v", r)
-	}
 }
 
 func TestCommandsAreDoneInOrder(t *testing.T) {

@@ -41,19 +41,6 @@ func TestSubprotocolShowsBareEvents(t *testing.T) {
 	}
 }
 
-func TestFollowGoesOnOverRuns(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	s.Await(s.Script("main", `{"say": "one"}`).RunID, "COMPLETED")
-	c := s.watch("main", "?follow=true&after_event_id=latest")
-	for range 2 {
-		s.Script("main", `{"say": "two"}`)
-		if got := strings.Join(c.until("RUN_FINISHED"), "\n"); !strings.Contains(got, `"delta":"two"`) || strings.Contains(got, "one") {
-			t.Errorf("got %s", got)
-		}
-	}
-}
-
 func TestWhatIsWrongClosesTheSocket(t *testing.T) {
 	t.Parallel()
 	s := serve(t, transports.StreamConfig{})
@@ -85,28 +72,6 @@ func TestFramesOfAnySize(t *testing.T) {
 	s.Await(s.Script("main", strings.Join(ops, ",")).RunID, "COMPLETED")
 	if want, got := frames(s.events("main")), s.watch("main", "").all(1000); !slices.Equal(want, got) {
 		t.Error(cmp.Diff(want, got))
-	}
-}
-
-func TestCrowdGetsEveryEventInOrder(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{PaceAbove: 1})
-	s.Script("main", `{"tokens": 500, "delayMs": 1}`)
-	streams := make(chan []string)
-	const viewers = 20
-	for range viewers {
-		c := s.watch("main", "?gather=20")
-		go func() { streams <- c.all(1000) }()
-	}
-	var got [][]string
-	for range viewers {
-		got = append(got, <-streams)
-	}
-	want := frames(s.events("main"))
-	for _, g := range got {
-		if !slices.Equal(g, want) {
-			t.Fatalf("got %d frames, want %d:\n%s", len(g), len(want), cmp.Diff(want, g))
-		}
 	}
 }
 

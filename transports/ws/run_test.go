@@ -11,16 +11,12 @@ import (
 	"github.com/fasthttp/websocket"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
 // quick makes the sweep look often, and the grace short.
 var quick = transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: 50 * time.Millisecond}
-
-// long is the same with a grace that no test waits for.
-var long = transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: time.Hour}
 
 // ask opens the socket of an agent and sends an input.
 func (s *server) ask(agent, input string, header ...string) *socket {
@@ -60,38 +56,6 @@ func TestWorkflowsHaveASocketToo(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	if got := strings.Join(s.ask("demo", `{"content": "x"}`).all(1000), "\n"); !strings.Contains(got, `"stepName":"plan"`) {
 		t.Errorf("got %s", got)
-	}
-}
-
-func TestEditsRewindTheThread(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	for more, want := range map[string]string{
-		"": "u1 u1 new new", `, "forwardedProps": {"edits": "keep"}`: "u1 u1 u2 u2 new new",
-	} {
-		thread := fmt.Sprint("main", len(more))
-		ask := func(list string) (snap runtime.Snapshot) {
-			s.ask("echo", fmt.Sprintf(`{"threadId": %q, "messages": [%s]%s}`, thread, list, more)).all(1000)
-			th, err := s.Runtime.Thread(t.Context(), local, thread)
-			if err == nil {
-				snap, err = s.Runtime.Snapshot(t.Context(), th)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return snap
-		}
-		user := func(text string) string { return fmt.Sprintf(`{"id": %q, "role": "user", "content": %[1]q}`, text) }
-		answered := ask(user("u1")).Messages[1]
-		first := user("u1") + fmt.Sprintf(`, {"id": %q, "role": "assistant", "content": "u1"}, `, answered.ID)
-		ask(first + user("u2"))
-		var got []string
-		for _, m := range ask(first + user("new")).Messages {
-			got = append(got, m.Content)
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s: got %q, want %q", more, got, want)
-		}
 	}
 }
 
@@ -203,17 +167,6 @@ func TestDroppedSocketCancelsItsRun(t *testing.T) {
 			s.Await("a", "CANCELLED")
 		})
 	}
-}
-
-func TestBackgroundRunOutlivesItsSocket(t *testing.T) {
-	t.Parallel()
-	s := serve(t, quick)
-	_ = s.typing(`, "forwardedProps": {"background": true}`).Close()
-	s.Eventually("the socket has ended", func() bool { return s.Streams.Open() == 0 })
-	s.OutlastGrace()
-	s.Keys <- "still here"
-	close(s.Keys)
-	s.Await("a", "COMPLETED")
 }
 
 func TestRequestsThatAreNoUpgrade(t *testing.T) {

@@ -1,7 +1,6 @@
 package ws_test
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"github.com/fasthttp/websocket"
 
 	"github.com/batonrun/baton/transports"
-	"github.com/batonrun/baton/transports/transporttest"
 )
 
 func TestStoppingServerClosesSocketsAndEndsNoRun(t *testing.T) {
@@ -192,33 +190,6 @@ func TestSilentSocketThatReadsNothingIsGivenUp(t *testing.T) {
 	_ = stuck.SetReadBuffer(1)
 	s.Eventually("the socket is open", func() bool { return s.Streams.Open() == 1 })
 	s.Eventually("the socket has ended", func() bool { return s.Streams.Open() == 0 })
-}
-
-func TestClientThatLeftIsNoticed(t *testing.T) {
-	t.Parallel()
-	for name, leave := range map[string]func(*net.TCPConn){
-		"close": func(c *net.TCPConn) { _ = c.Close() },
-		"reset": func(c *net.TCPConn) { _ = c.SetLinger(0); _ = c.Close() },
-		"end":   func(c *net.TCPConn) { _ = c.CloseWrite() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := serve(t, transports.StreamConfig{Ping: time.Hour}) // nobody asks
-			s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
-			before := transporttest.Sockets(t)
-			for i := range 30 {
-				path := []string{"/api/v1/agent/runs/main/ws", "/api/v1/agui/typist/ws", "/api/v1/ws"}[i%3]
-				c := s.Dial(upgrading(path))
-				if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, " 101 ") {
-					t.Fatal(line, err)
-				}
-				leave(c)
-			}
-			s.Eventually("all sockets have ended", func() bool { return s.Streams.Open() == 0 })
-			if name != "end" { // whose client keeps its descriptor
-				s.Eventually("their descriptors are free", func() bool { return transporttest.Sockets(t) <= before })
-			}
-		})
-	}
 }
 
 func TestProtocolErrorsEndTheSocket(t *testing.T) {

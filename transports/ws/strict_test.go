@@ -2,7 +2,6 @@ package ws_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -245,42 +244,6 @@ func TestRefusedSocketTakesNothing(t *testing.T) {
 				t.Fatalf("%s: got %x %q, %v, want a close with 4404", path, first, body, err)
 			}
 		}
-	}
-}
-
-func TestDeletedThreadEndsItsSubscription(t *testing.T) {
-	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
-	s.Await(s.Script("main", `{"say": "x"}`).RunID, "COMPLETED")
-	c := s.many()
-	c.done(`{"op": "subscribe", "threadId": "main"}`)
-	c.until("RUN_FINISHED")
-	if err := s.Runtime.DeleteThread(context.Background(), local, "main"); err != nil {
-		t.Fatal(err)
-	}
-	if r := c.reply(); r.Op != "error" || r.ThreadID != "main" || r.Code != "not_found" {
-		t.Errorf("got %+v", r)
-	}
-	s.Await(s.Script("main", `{"say": "y"}`).RunID, "COMPLETED")
-	c.done(`{"op": "subscribe", "threadId": "main"}`)
-	c.until("RUN_FINISHED")
-}
-
-func TestAnotherRunCancelsOneWhoseSocketWasClosed(t *testing.T) {
-	t.Parallel()
-	cfg := long
-	cfg.Ping = time.Hour // nobody looks but the request itself
-	s := serve(t, cfg)
-	for i := range 20 {
-		c := s.strict(upgrading("/api/v1/agui/typist/ws"))
-		c.send(textFrame, fmt.Sprintf(`{"threadId": "t%d", "content": "x", "runId": "a%d"}`, i, i))
-		c.until("STEP_STARTED")
-		c.send(closeFrame, "")
-		for first := byte(0); first != closeFrame; {
-			first, _, _ = c.next() // and its client leaves the connection open
-		}
-		s.Start(fmt.Sprintf(`{"agent": "echo", "threadId": "t%d", "content": "hi", "runId": "b%d"}`, i, i))
-		s.Await(fmt.Sprintf("a%d", i), "CANCELLED")
 	}
 }
 
