@@ -13,55 +13,6 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-func TestDo_RunsOnceDespiteCrashes(t *testing.T) {
-	done := map[string]int{}
-	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		var price struct {
-			Amount int
-			Unit   string
-		}
-		err := run.Do(ctx, "price", &price, func(context.Context) error {
-			done["price"]++
-			price.Amount, price.Unit = 7, "€"
-			return nil
-		})
-		for range 2 {
-			err = errors.Join(err, run.Do(ctx, "count", nil, func(context.Context) error {
-				done["count"]++
-				return nil
-			}))
-		}
-		return agui.WorkerOutput{Answer: fmt.Sprint(price.Amount, price.Unit)}, err
-	})
-	for crash := range 4 {
-		clear(done)
-		res := plugintest.Run(t, a, plugintest.Config{CrashAfter: crash})
-		if res.Err != nil || res.Output.Answer != "7€" {
-			t.Errorf("crash after %d: %+v, %v", crash, res.Output, res.Err)
-		}
-		if done["price"] != 1 || done["count"] != 2 {
-			t.Errorf("crash after %d: done %v", crash, done)
-		}
-	}
-}
-
-func TestDo_RepeatsAfterFailure(t *testing.T) {
-	boom := errors.New("boom")
-	calls := 0
-	check(t, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		again := func(context.Context) error {
-			if calls++; calls == 1 {
-				return boom
-			}
-			return nil
-		}
-		if err := run.Do(ctx, "first", nil, again); !errors.Is(err, boom) {
-			t.Errorf("got %v, want boom", err)
-		}
-		return agui.WorkerOutput{}, run.Do(ctx, "first", nil, again)
-	}, plugintest.Config{}, "")
-}
-
 func TestDo_EndsItsTextBeforeTheRecord(t *testing.T) {
 	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := run.Do(ctx, "answer", nil, func(context.Context) error {
@@ -178,55 +129,6 @@ func TestCallAgent_EndsOpenMessage(t *testing.T) {
 	})
 	check(t, a, plugintest.Config{Agents: []plugins.Agent{child}}, `+1 "a" -1(success a) SUBAGENT_STARTED `+
 		`+2 "re: how?" -2(success fine) SUBAGENT_FINISHED +3 "fine" -3(success done)`)
-}
-
-func TestCallAgent_WaitsWithItsParent(t *testing.T) {
-	asked := 0
-	child := named{name: "child", agent: func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		err := run.Do(ctx, "explain", nil, func(context.Context) error {
-			asked++
-			say(t, run, "I must ask")
-			return nil
-		})
-		if err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		answer, err := run.Ask(ctx, agui.Interrupt{Message: "Sure?"})
-		return agui.WorkerOutput{Answer: string(answer.Payload)}, err
-	}}
-	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		out, err := run.CallAgent(ctx, "child", "")
-		return agui.WorkerOutput{Answer: "child said " + out.Answer}, err
-	})
-	cfg := plugintest.Config{Agents: []plugins.Agent{child}, Answers: []plugins.Answer{{Payload: []byte("true")}}}
-	res := plugintest.Run(t, a, cfg)
-	if res.Err != nil || res.Output.Answer != "child said true" || asked != 1 {
-		t.Errorf("%+v, %v, asked %d times", res.Output, res.Err, asked)
-	}
-	if len(res.Questions) != 1 || res.Questions[0].SubagentRunID == "" || res.Questions[0].Message != "Sure?" {
-		t.Errorf("questions %+v", res.Questions)
-	}
-	plugintest.Replay(t, a, cfg)
-}
-
-func TestAsk_ReplaysAnswers(t *testing.T) {
-	calls := 0
-	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		calls++
-		first, err := run.Ask(ctx, agui.Interrupt{Message: "First?"})
-		if err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		second, err := run.Ask(ctx, agui.Interrupt{Message: "Second?"})
-		if err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		return agui.WorkerOutput{Answer: fmt.Sprint(string(first.Payload), second.Cancelled)}, nil
-	})
-	res := plugintest.Run(t, a, plugintest.Config{Answers: []plugins.Answer{{Payload: []byte(`"yes"`)}, {Cancelled: true}}})
-	if res.Output.Answer != `"yes" true` && res.Output.Answer != `"yes"true` || calls != 3 || res.Err != nil {
-		t.Errorf("%+v after %d calls, %v", res.Output, calls, res.Err)
-	}
 }
 
 func TestNext_ReturnsAppendedMessages(t *testing.T) {

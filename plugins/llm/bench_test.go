@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -170,17 +169,6 @@ func (b *bench) eventsOf(thread string) (evs []agui.Event) {
 // assistant returns the agent under test.
 func assistant(t *testing.T, m *model) *llm.Agent {
 	return newAgent(t, llm.Config{Model: m, Tools: []string{"*"}})
-}
-
-// once calls f the first time only.
-func once(f func(ctx context.Context) error) func(context.Context) error {
-	var calls atomic.Int64
-	return func(ctx context.Context) error {
-		if calls.Add(1) > 1 {
-			return nil
-		}
-		return f(ctx)
-	}
 }
 
 func hang(ctx context.Context) error {

@@ -20,86 +20,6 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-func TestCrash_InModelCall(t *testing.T) {
-	t.Parallel()
-	var made atomic.Int64
-	note := tool{plugins.Info{Name: "note"}, func(context.Context, *plugins.Call) (string, error) {
-		return fmt.Sprint("note ", made.Add(1)), nil
-	}}
-	streamed := make(chan struct{}, 1)
-	m := &model{replies: []reply{asks("first", "note {}"), asks("second", "note {}", "note {}"), says("done")}}
-	m.replies[1].hold = once(func(ctx context.Context) error {
-		streamed <- struct{}{}
-		return hang(ctx)
-	})
-	b := open(t, assistant(t, m), note)
-	s := b.start("go")
-	<-streamed
-	b.crash()
-	run := b.wait(s.RunID, runtime.Completed)
-	if m.calls() != 4 || made.Load() != 3 || *run.OutputSummary != "done" {
-		t.Errorf("the model was asked %d times, the tool called %d, answer %q", m.calls(), made.Load(), *run.OutputSummary)
-	}
-	evs := b.events()
-	got := shown(evs)
-	for _, want := range []string{"assistant first\ncalls note{} = note 1\nassistant second\ncalls note{}", "calls note{} = note 3", "assistant done"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("the log shows\n%s", got)
-		}
-	}
-	if len(run.Usage) != 1 || run.Usage[0].TotalTokens != 45 {
-		t.Errorf("usage %+v", run.Usage)
-	}
-	want := agui.FinishMetadata{Provider: "p", Model: "m", InputTokens: 30, OutputTokens: 15, FinishReason: "stop"}
-	if end := evs[len(evs)-1].(agui.RunFinished); string(end.Metadata) != string(want.JSON()) {
-		t.Errorf("the run ends with %s", end.Metadata)
-	}
-
-	next := b.start("and now?")
-	b.wait(next.RunID, runtime.Failed, runtime.Completed)
-	checkPrompt(t, m, m.calls())
-}
-
-// checkPrompt checks that each call of a prompt is followed by its result.
-func checkPrompt(t *testing.T, m *model, n int) {
-	t.Helper()
-	owed := 0
-	for line := range strings.Lines(m.request(n)) {
-		switch role, rest, _ := strings.Cut(line, ": "); role {
-		case "ai":
-			if owed != 0 {
-				t.Errorf("calls have no result:\n%s", m.request(n))
-			}
-			owed = strings.Count(rest, "note{")
-		case "tool":
-			owed--
-		}
-	}
-	if owed != 0 {
-		t.Errorf("calls and results do not fit:\n%s", m.request(n))
-	}
-}
-
-func TestCrash_InToolCall(t *testing.T) {
-	t.Parallel()
-	began := make(chan struct{}, 1)
-	wait := once(func(ctx context.Context) error {
-		began <- struct{}{}
-		return hang(ctx)
-	})
-	note := tool{plugins.Info{Name: "note"}, func(ctx context.Context, _ *plugins.Call) (string, error) { return "noted", wait(ctx) }}
-	m := &model{replies: []reply{asks("", "note {}", "add {}"), says("done")}}
-	b := open(t, assistant(t, m), note, echo("add"))
-	s := b.start("go")
-	<-began
-	b.crash()
-	b.wait(s.RunID, runtime.Completed)
-	if m.calls() != 2 || !strings.Contains(m.request(2), "interrupted") || !strings.Contains(m.request(2), "add gave {}") {
-		t.Errorf("the model was asked %d times, last\n%s", m.calls(), m.request(m.calls()))
-	}
-	b.events()
-}
-
 // Two approvals of one tool in one turn are two questions with separate answers, also after a restart.
 func TestTools_ApprovalsAreSeparate(t *testing.T) {
 	t.Parallel()
@@ -138,28 +58,6 @@ func TestTools_ApprovalsAreSeparate(t *testing.T) {
 		if strings.Count(told, "arguments of this call were changed") != 1 || !strings.Contains(told, "were changed to {\"n\":4} before it was made.\ndid {\"n\":4}") {
 			t.Errorf("call %d of the model was told\n%s", call, told)
 		}
-	}
-}
-
-func TestClientTools_AreCalled(t *testing.T) {
-	t.Parallel()
-	m := &model{replies: []reply{asks("", `pick {"of": 2}`, "add {}"), says("done")}}
-	b := open(t, assistant(t, m), echo("add"))
-	s := b.start("go", agui.Tool{Name: "pick", Description: "Lets the person pick"})
-	b.wait(s.RunID, runtime.Waiting)
-	asked, err := b.Interrupts(context.Background(), local, s.RunID)
-	if err != nil || len(asked) != 1 {
-		t.Fatalf("asked %+v, %v", asked, err)
-	}
-	if _, err := b.Resume(context.Background(), local, s.RunID, []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved", Payload: json.RawMessage(`"the left one"`)}}); err != nil {
-		t.Fatal(err)
-	}
-	b.wait(s.RunID, runtime.Completed)
-	if m.calls() != 2 || !strings.Contains(m.request(2), "pick gave the left one\ntool: add gave {}") {
-		t.Errorf("%d calls, the last\n%s", m.calls(), m.request(m.calls()))
-	}
-	if got := shown(b.events()); got != "calls pick{\"of\": 2} = the left one\ncalls add{} = {}\nassistant done" {
-		t.Errorf("shown\n%s", got)
 	}
 }
 
@@ -228,20 +126,6 @@ func TestLimits_IncludeCalledAgents(t *testing.T) {
 	run := b.wait(b.start("go").RunID, runtime.Completed)
 	if m.calls() != 1 || run.Usage[0].TotalTokens != 45 || !strings.Contains(*run.OutputSummary, "I stopped") {
 		t.Errorf("the model was asked %d times, usage %+v, answer %q", m.calls(), run.Usage, *run.OutputSummary)
-	}
-}
-
-// An agent that calls itself repeatedly ends.
-func TestTools_RecursionEnds(t *testing.T) {
-	t.Parallel()
-	m := &model{replies: []reply{asks("", `assistant {"query":"again"}`), says("done")}}
-	b := open(t, assistant(t, m))
-	run := b.wait(b.start("go").RunID, runtime.Completed)
-	if n := m.calls(); n != 2*9 || *run.OutputSummary != "done" {
-		t.Errorf("the model was asked %d times: %q", n, *run.OutputSummary)
-	}
-	if !strings.Contains(shown(b.events()), "too_deep") {
-		t.Error("nothing reports the depth")
 	}
 }
 
@@ -333,60 +217,6 @@ func TestUsage_ReportedAsCounted(t *testing.T) {
 	b.wait(b.start("go on").RunID, runtime.Completed)
 	if call, tokens := <-calls, <-counted; call != tokens || tokens.OutputTokens < 500 {
 		t.Errorf("a call is reported with %+v, and counted with %+v", call, tokens)
-	}
-}
-
-func TestAgent_AppendedMessageIsInNextCall(t *testing.T) {
-	t.Parallel()
-	began, goOn := make(chan struct{}), make(chan struct{})
-	slow := tool{plugins.Info{Name: "slow"}, func(ctx context.Context, _ *plugins.Call) (string, error) {
-		close(began)
-		select {
-		case <-goOn:
-			return "done", nil
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
-		}
-	}}
-	first := asks("", "slow {}")
-	m := &model{replies: []reply{first, says("unsteered")}}
-	m.fail = func(n int) error {
-		if n == 2 { // after the message the model starts over
-			m.replies[0] = says("left then")
-		}
-		return nil
-	}
-	b := open(t, assistant(t, m), slow)
-	s := b.start("go")
-	<-began
-	if _, err := b.Append(context.Background(), local, s.RunID, runtime.AppendRequest{Content: "rather left"}); err != nil {
-		t.Fatal(err)
-	}
-	close(goOn)
-	run := b.wait(s.RunID, runtime.Completed)
-	if m.calls() != 2 || !strings.HasSuffix(m.request(2), "slow gave done\nhuman: rather left") || *run.OutputSummary != "left then" || run.Generation != 1 {
-		t.Errorf("%d calls, the last\n%s", m.calls(), m.request(m.calls()))
-	}
-	b.events()
-}
-
-// Extreme values from a provider do not make invalid records.
-func TestUsage_LimitsExtremeValues(t *testing.T) {
-	t.Parallel()
-	m := &model{replies: []reply{asks("", "add {}"), asks("", "add {}"), says("done")}}
-	for i := range m.replies {
-		r := &m.replies[i].resp
-		r.Finish = strings.Repeat("\x1b", 9<<20)
-		r.Usage.InputTokens, r.Usage.OutputTokens, r.Usage.TotalTokens, r.Usage.CachedInputTokens = 1<<62, -5, 1<<62, -1<<63
-	}
-	b := open(t, newAgent(t, llm.Config{Model: m, Tools: []string{"add"}, Tokens: 1 << 50}), echo("add"))
-	r := b.wait(b.start("go").RunID, runtime.Completed)
-	if len(r.Usage) != 1 || r.Usage[0].InputTokens < 1<<30 || r.Usage[0].OutputTokens != 0 || r.Usage[0].CachedInputTokens != 0 {
-		t.Errorf("usage: %+v", r.Usage)
-	}
-	evs := b.events()
-	if end := evs[len(evs)-1].(agui.RunFinished); len(end.Metadata) > 1000 {
-		t.Errorf("the end has %d bytes of metadata", len(end.Metadata))
 	}
 }
 

@@ -183,43 +183,6 @@ func TestRun_ToolFailureIsResult(t *testing.T) {
 	})
 }
 
-func TestRun_RepeatsInterruptedIdempotentCall(t *testing.T) {
-	for _, idempotent := range []bool{true, false} {
-		inCall := make(chan struct{}, 2)
-		var ids []string
-		slow := tool{plugins.Info{Name: "slow", Idempotent: idempotent}, func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
-			ids = append(ids, call.ID)
-			inCall <- struct{}{}
-			if len(ids) == 1 {
-				<-ctx.Done() // the crash
-				return agui.ToolOutput{}, ctx.Err()
-			}
-			return agui.ToolOutput{ResultSummary: "ok"}, nil
-		}}
-		res := plugintest.Run(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-			var out agui.ToolOutput
-			run.Go(func() (err error) {
-				out, err = run.CallTool(ctx, "slow", nil)
-				if err == nil {
-					err = run.State(map[string]string{"result": out.ResultSummary})
-				}
-				return err
-			})
-			return agui.WorkerOutput{}, run.Do(ctx, "wait", nil, func(context.Context) error {
-				<-inCall
-				return nil
-			})
-		}), plugintest.Config{Tools: []plugins.Tool{slow}, CrashAfter: 1})
-		want, calls := `{"result":"ok"}`, 2
-		if !idempotent {
-			want, calls = `{"result":"interrupted"}`, 1
-		}
-		if got := string(res.State()); got != want || len(ids) != calls || ids[0] != ids[len(ids)-1] || res.Err != nil {
-			t.Errorf("idempotent %v: state %s, want %s; calls %v; %v", idempotent, got, want, ids, res.Err)
-		}
-	}
-}
-
 func TestRun_SubAgentsWriteInTurn(t *testing.T) {
 	speaker := child{func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Text()
@@ -258,26 +221,6 @@ type named struct {
 }
 
 func (n named) Info() plugins.Info { return plugins.Info{Name: n.name} }
-
-func TestRun_SubAgentFails(t *testing.T) {
-	broken := child{func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		_, _ = io.WriteString(run.Text(), "half")
-		return agui.WorkerOutput{}, &plugins.Error{Code: "no_luck", Message: "no luck"}
-	}}
-	res := plugintest.Run(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		_, err := run.CallAgent(ctx, "child", "")
-		if _, ok := errors.AsType[*plugins.Error](err); !ok {
-			t.Errorf("got %v", err)
-		}
-		if _, err := run.CallAgent(ctx, "gone", ""); err == nil {
-			t.Error("an unknown agent was called")
-		}
-		return agui.WorkerOutput{Answer: "anyway"}, nil
-	}), plugintest.Config{Agents: []plugins.Agent{broken}})
-	if !strings.Contains(res.Log(), `"code":"no_luck"`) || res.Err != nil || res.Text() != "half\nanyway" {
-		t.Errorf("%q, %v\n%s", res.Text(), res.Err, res.Log())
-	}
-}
 
 func TestExecute_CancelledRunKeepsText(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
