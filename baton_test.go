@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -332,24 +331,6 @@ func TestClose_EndsAllRequests(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestRun_ResumesAtNextStart(t *testing.T) {
-	t.Parallel()
-	db := "sqlite:" + filepath.Join(t.TempDir(), "baton.db")
-	first := open(t, baton.Config{Database: db, Listen: "127.0.0.1:0"})
-	res := send(t, "POST", first.URL()+"/api/v1/agent/runs", script)
-	if res.StatusCode != http.StatusAccepted {
-		t.Fatal(res.Status)
-	}
-	if err := first.Close(); err != nil {
-		t.Error(err)
-	}
-	second := open(t, baton.Config{Database: db})
-	await(t, second, runtime.Completed)
-	if second.Addr() != "" || second.URL() != "" {
-		t.Errorf("the server listens on %q", second.Addr())
-	}
 }
 
 func TestServerRun_ServesUntilContextEnds(t *testing.T) {

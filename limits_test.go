@@ -367,42 +367,6 @@ func TestRateLimit_CountsCommands(t *testing.T) {
 	_ = socket.Close()
 }
 
-// TestQueueLimit starts one run, and fills its user's or project's part of the queue.
-func TestQueueLimit(t *testing.T) {
-	t.Parallel()
-	for name, limit := range map[string]func(*runtime.Config){
-		"You": func(c *runtime.Config) { c.QueuePerUser = 2 }, "Your project": func(c *runtime.Config) { c.QueuePerProject = 2 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := bounded(t, baton.Adjust(withKeys(baton.Limits{RunsPerProject: 1}), limit))
-			alice, _ := newKey(t, s, "alice", time.Time{})
-			post := func(key, thread string, header ...string) response {
-				return send(t, "POST", s.URL()+"/api/v1/agent/runs", slow(thread, 4*time.Second), append(header, "Authorization", key)...)
-			}
-			for i := range 3 { // one is claimed, two wait
-				if res := post(alice, fmt.Sprint("t", i), "Idempotency-Key", fmt.Sprint("k", i)); res.StatusCode != http.StatusAccepted {
-					t.Fatal(res.Status)
-				}
-			}
-			refusedFor(t, post(alice, "t3"), "queue_full", name+" may have 2 runs queued")
-			if res := post(alice, "t2", "Idempotency-Key", "k2"); res.StatusCode != http.StatusAccepted {
-				t.Errorf("a repeat: %s", res.Status)
-			}
-			bob, _ := newKey(t, s, "bob", time.Time{})
-			if want := map[string]int{"You": 202, "Your project": 429}[name]; post(bob, "t0").StatusCode != want {
-				t.Errorf("another user of the project: want %d", want)
-			}
-			elsewhere, _ := newKey(t, s, "alice", time.Time{}, "p2")
-			if res := post(elsewhere, "t0"); res.StatusCode != http.StatusAccepted {
-				t.Errorf("the same user in another project: %s", res.Status)
-			}
-			for freed := false; !freed; <-time.After(50 * time.Millisecond) { // until the first has ended
-				freed = post(alice, "t4").StatusCode == http.StatusAccepted
-			}
-		})
-	}
-}
-
 func TestLimits_ShowAttachments(t *testing.T) {
 	t.Parallel()
 	s := bounded(t, withKeys(baton.Limits{}))

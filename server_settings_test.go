@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -89,42 +88,6 @@ func TestConnectionLimit(t *testing.T) {
 				t.Errorf("%d of 8 sockets are open, want 3", opened)
 			}
 		})
-	}
-}
-
-// When a peer exceeds its limit of connections, the server closes no idle connection of other peers.
-func TestConnectionLimit_OfPeerCostsOthersNothing(t *testing.T) {
-	t.Parallel()
-	s := open(t, baton.Adjust(baton.Config{Listen: "127.0.0.1:0"}, func(c *transports.Config) { c.Conns, c.PeerConns = 3, 2 }))
-	idle := knock(t, s)
-	ask := func() (answer string) {
-		fmt.Fprint(idle, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		resp, err := http.ReadResponse(bufio.NewReader(idle), nil)
-		if err != nil {
-			return err.Error()
-		}
-		defer resp.Body.Close()
-		_, _ = io.Copy(io.Discard, resp.Body)
-		return resp.Status
-	}
-	if got := ask(); got != "200 OK" {
-		t.Fatal(got)
-	}
-	for i, want := range []string{"101", "101", "503", "503"} {
-		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).Dial("tcp", s.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(patience))
-		fmt.Fprint(c, "GET /api/v1/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
-			"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-		if line, _ := bufio.NewReader(c).ReadString('\n'); !strings.Contains(line, want) {
-			t.Errorf("connection %d of the peer: %q, want %s", i+1, line, want)
-		}
-	}
-	if got := ask(); got != "200 OK" {
-		t.Errorf("the idle connection of another peer: %s", got)
 	}
 }
 

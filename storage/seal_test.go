@@ -14,7 +14,6 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
-	"github.com/batonrun/baton/storage/storagetest"
 )
 
 // history fills threads with finished runs of n events each and returns the logs as they must stay.
@@ -114,35 +113,6 @@ func TestSealKeepsTheLog(t *testing.T) {
 			check()
 			seal(t, db, 72*time.Hour, 30)
 			check()
-		})
-	}
-}
-
-func TestDeleteRunDeletesSealedEvents(t *testing.T) {
-	t.Parallel()
-	for name, open := range databases {
-		t.Run(name, func(t *testing.T) {
-			db := open(t)
-			log, want := history(t, joined(t, db), 1, 6, 300)
-			seal(t, db, 72*time.Hour, 1800)
-			key := log.threads[0]
-			runs, _, err := storagetest.Parts(db.Runs(t.Context(), data.RunFilter{ThreadKey: key}))
-			if err != nil || len(runs) != 6 {
-				t.Fatalf("%d runs, %v", len(runs), err)
-			}
-			gone := map[int64]bool{runs[1].Key: true, runs[2].Key: true, runs[5].Key: true}
-			for run := range gone {
-				log.commit(t, nil, &data.Delete{ThreadKey: key, RunKey: run, Limit: 1000})
-			}
-			var kept []data.StoredEvent
-			for _, ev := range want[key] {
-				if !gone[ev.RunKey] {
-					kept = append(kept, ev)
-				}
-			}
-			for _, limit := range []int{1 << 20, 500, 97} {
-				sameLog(t, readLog(t, db, key, limit), kept)
-			}
 		})
 	}
 }
