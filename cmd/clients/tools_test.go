@@ -81,7 +81,7 @@ func offer(t *testing.T, cfg mcp.Config) (string, *mcp.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-tools.Settled()
+	until(t, "offered", func() bool { return len(tools.Tools()) > 0 })
 	srv := httptest.NewServer(b.Handler())
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
