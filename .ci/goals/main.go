@@ -36,7 +36,7 @@ var kits = []string{
 
 // limits are the highest values that the measures may have. A type or a package that is missing here has the default for its kind.
 var limits = map[string]int{
-	"product lines": 107_950, "engine lines": 46_570, "kit lines": 24_830, "test lines": 96_810, "settings": 60, "functions over 80 lines": 15,
+	"product lines": 107_950, "engine lines": 46_570, "kit lines": 24_830, "test lines": 91_900, "settings": 60, "functions over 80 lines": 15,
 	"direct dependencies": 39, "KiB of the stripped program": 45_000, "comment lines in ten thousand with what, who, nobody …": 440,
 
 	"methods of runtime/work.Engine": 155, "methods of runtime/work.live": 73, "methods of runtime/work.step": 66, "methods of runtime.Runtime": 124,
