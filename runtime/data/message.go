@@ -37,13 +37,19 @@ type Message struct {
 	Hash    int64  `json:"-"` // the ContentHash of Message; filled by Stored, and by reads
 }
 
-// Stored returns the stored form of the message, empty if one of its parts is no JSON. It encodes and checks the message once: call it
-// before the transaction that writes a large one.
+// Stored returns the stored form of the message, empty if one of its raw members is no JSON. It encodes the message once: call it before
+// the transaction that writes a large one.
 func (m *Message) Stored() []byte {
 	if m.Encoded == nil {
 		m.Encoded, m.Hash = m.AppendJSON(nil, agui.Stored), ContentHash(&m.Message)
-		if !json.Valid(m.Encoded) {
-			m.Encoded = m.Encoded[:0]
+		raws := []json.RawMessage{m.Parts, m.Metadata, m.Extra}
+		for i := range m.ToolCalls {
+			raws = append(raws, m.ToolCalls[i].Metadata)
+		}
+		for _, raw := range raws { // texts are valid as they are encoded
+			if raw != nil && !json.Valid(raw) {
+				m.Encoded = m.Encoded[:0]
+			}
 		}
 	}
 	return m.Encoded

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -290,7 +291,10 @@ func (sp *span) message(id string) *data.Message {
 		m.EventID, m.State = sp.last, data.MessageConsumed
 	}
 	if msg, ok := sp.fold.Message(id); ok {
-		m.Message, m.Encoded = msg, nil
+		if !reflect.DeepEqual(m.Message, msg) { // else a large message would be encoded again, in the transaction
+			m.Encoded = nil
+		}
+		m.Message = msg
 	} else {
 		m.State = data.MessageHidden // an activity that was replaced
 	}

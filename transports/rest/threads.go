@@ -91,7 +91,9 @@ func (t Transport) threadMessages(c *fiber.Ctx, who runtime.Caller) error {
 		return err
 	}
 	client := wire.RunRequest{ProtocolVersion: c.Query("protocolVersion")}
-	return c.JSON(wire.NewThreadMessages(&th, &snap, client.Dialect()))
+	answer := wire.NewThreadMessages(&th, &snap, client.Dialect())
+	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	return c.Send(answer.JSON())
 }
 
 // thread answers GET of a thread.

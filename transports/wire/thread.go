@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/batonrun/baton/runtime"
@@ -59,6 +60,20 @@ func NewThreadMessages(th *runtime.Thread, s *runtime.Snapshot, p agui.Projectio
 		answer.Messages = append(answer.Messages, shown.Messages[i].AppendJSON(nil, p))
 	}
 	return answer
+}
+
+// JSON returns the answer as JSON. Its messages are written as they are: encoding/json would check and copy each again.
+func (t *ThreadMessages) JSON() []byte {
+	dst := agui.AppendString([]byte(`{"threadId":`), t.ThreadID)
+	dst = append(dst, `,"messages":[`...)
+	for i, m := range t.Messages {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, m...)
+	}
+	dst = append(append(dst, `],"state":`...), t.State...)
+	return append(strconv.AppendInt(append(dst, `,"lastEventId":`...), t.LastEventID, 10), '}')
 }
 
 // ThreadsAfter has a filter begin where a cursor leads to in that list.
