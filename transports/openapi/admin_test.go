@@ -1,9 +1,9 @@
 package openapi_test
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
-	"testing"
 	"time"
 
 	"github.com/batonrun/baton"
@@ -46,7 +46,7 @@ func (c *client) admin() {
 	c.do(403, "DELETE", "/api/projects/default/users/another/data", "")
 	c.do(200, "GET", "/api/v1/limits", "")
 	c.do(403, "GET", "/api/v1/limits?user=another", "")
-	if s := c.do(200, "GET", "/api/projects/default/stats", "").(object)["totals"].(object); toInt(c.T, s["completed"]) == 0 || toInt(c.T, s["started"]) == 0 {
+	if s := c.do(200, "GET", "/api/projects/default/stats", "").(object)["totals"].(object); fmt.Sprint(s["completed"]) == "0" || fmt.Sprint(s["started"]) == "0" {
 		c.Errorf("runs came to %v", s)
 	}
 	c.do(404, "GET", "/api/projects/other/stats", "")
@@ -72,14 +72,14 @@ func (c *client) admin() {
 	a.do(200, "GET", "/api/v1/limits?user=another", "")
 	a.do(202, "POST", runs, `{"agent": "echo", "threadId": "main", "content": "x"}`)
 	page := a.do(200, "GET", "/api/projects/default/audit?action=start&limit=1&count=true", "").(object)
-	if total := page["total"]; toInt(c.T, total) != 1 {
+	if total := page["total"]; fmt.Sprint(total) != "1" {
 		c.Errorf("%v requests are in the audit, want one", total)
 	}
 	for _, wrong := range []string{"since=x", "until=x", "cursor=x", "limit=0"} {
 		a.do(400, "GET", "/api/projects/default/audit?"+wrong, "")
 	}
 	two := a.do(200, "GET", "/api/projects/default/audit?actor=root&user=root&run=none&until=2100-01-01T00:00:00Z&since=2001-01-01T00:00:00Z&count=true", "").(object)
-	if two["total"] == nil || toInt(c.T, two["total"]) != 0 || len(two["items"].([]any)) != 0 {
+	if two["total"] == nil || fmt.Sprint(two["total"]) != "0" || len(two["items"].([]any)) != 0 {
 		c.Errorf("of what nobody has asked for there is %v", two)
 	}
 	for _, window := range []string{"", "?window=hour", "?window=day", "?window=week"} {
@@ -115,20 +115,4 @@ func (c *client) keys() {
 	in.do(404, "DELETE", path+"/none", "", root...)
 	in.do(401, "GET", path, "", "Authorization", "Bearer "+made["key"].(string))
 	in.do(200, "GET", "/api/projects/default/audit?action=revoke_key", "", root...)
-}
-
-func toInt(t *testing.T, v any) int {
-	t.Helper()
-	switch n := v.(type) {
-	case float64:
-		return int(n)
-	case interface{ Int64() (int64, error) }:
-		i, err := n.Int64()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return int(i)
-	}
-	t.Fatalf("%v is a %T", v, v)
-	return 0
 }

@@ -179,7 +179,7 @@ func (c *client) questions() {
 	cancelled := script(c.T, "cancelled", `{"ask": {"message": "Deploy?"}}`)
 	run = c.start(cancelled)
 	c.await(run, "WAITING")
-	if open := c.do(200, "GET", "/api/projects/default/interrupts?limit=1&count=true", "").(object); toInt(c.T, open["total"]) != 1 {
+	if open := c.do(200, "GET", "/api/projects/default/interrupts?limit=1&count=true", "").(object); fmt.Sprint(open["total"]) != "1" {
 		c.Errorf("one question is open, and the list has %v", open)
 	}
 	c.do(400, "GET", "/api/projects/default/interrupts?cursor=x", "")
@@ -236,7 +236,7 @@ func (c *client) threads() {
 	if found := c.do(200, "GET", "/api/v1/threads?q=STREAM&archived=false&limit=1&count=true", "").(object); len(found["items"].([]any)) != 1 || found["total"] != nil {
 		c.Errorf("by a text there are %v", found)
 	}
-	if none := c.do(200, "GET", "/api/v1/threads?archived=true&count=true", "").(object); toInt(c.T, none["total"]) != 0 {
+	if none := c.do(200, "GET", "/api/v1/threads?archived=true&count=true", "").(object); fmt.Sprint(none["total"]) != "0" {
 		c.Errorf("put away are %v", none)
 	}
 	c.do(200, "PATCH", "/api/v1/threads/runs", `{"title": "Runs", "metadata": {"a": 1}, "archived": false}`)
@@ -254,7 +254,7 @@ func (c *client) threads() {
 	c.do(400, "GET", "/api/v1/threads?cursor="+one["nextCursor"].(string), "") // of another list
 	c.do(400, "GET", of+"?limit=0", "")
 	users := c.do(200, "GET", "/api/projects/default/users?q=OC&limit=1", "").(object)["items"].([]any)
-	if len(users) != 1 || users[0].(object)["user"] != "local" || toInt(c.T, users[0].(object)["threads"]) == 0 {
+	if len(users) != 1 || users[0].(object)["user"] != "local" || fmt.Sprint(users[0].(object)["threads"]) == "0" {
 		c.Errorf("there are the users %v", users)
 	}
 	c.do(400, "GET", "/api/projects/default/users?cursor=x", "")

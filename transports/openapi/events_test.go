@@ -106,17 +106,3 @@ func TestEventsAreAsDescribedInEveryForm(t *testing.T) {
 		}
 	}
 }
-
-func TestFormsAreTold(t *testing.T) {
-	t.Parallel()
-	s := fetch(t).closed(t)
-	ev := agui.TextMessageStart{Base: full(), MessageID: "m", Role: agui.RoleUser, Stage: "s"}
-	for name := range projections {
-		for other, p := range projections {
-			err := s.component(t, name).Validate(decode(t, ev.AppendJSON(nil, p)))
-			if (name == "SeedEvent") != (other == "SeedEvent") && err == nil {
-				t.Errorf("%s admits what is of %s", name, other)
-			}
-		}
-	}
-}
