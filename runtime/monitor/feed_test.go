@@ -38,11 +38,11 @@ type stage struct {
 	last    int64
 }
 
-func newStage(t testing.TB, project string, feeds *Feeds) *stage {
-	t.Helper()
+func newStage(tb testing.TB, project string, feeds *Feeds) *stage {
+	tb.Helper()
 	if feeds == nil {
 		feeds = New(idle{}, nil, func(string) []string { return []string{"echo"} })
-		t.Cleanup(feeds.Close)
+		tb.Cleanup(feeds.Close)
 	}
 	return &stage{feeds: feeds, project: project, run: &watched{key: 1, user: "u"}}
 }
