@@ -135,7 +135,7 @@ func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 		}
 		return more, err
 	})
-	if err != nil {
+	if err != nil || n == 0 { // old sums are removed once there are new ones
 		return n, err
 	}
 	_, err = c.tidy(ctx, forgetBuckets, int(data.MinuteStep.Seconds()), ms(now.Add(-data.MinutesKept)))

@@ -12,19 +12,23 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
+// restEach is the pause between two searches for deletions while no instance ends.
+const restEach = 30 * time.Second
+
 // deleteRest completes the deletions of servers that have ended, as one instance of a cluster does. A large one takes minutes, in which this
 // instance takes runs over as always. deleteRest ends when the engine stops.
 func (en *Engine) deleteRest() {
 	mine := false
 	tick := time.NewTicker(sweepEach)
 	defer tick.Stop()
-	for {
+	for next := time.Now(); ; {
 		if !mine {
 			var err error
 			mine, err = en.store.TakeDuty(en.abandoned, dutyDeletions)
 			en.logUnshared(err)
 		}
-		if mine {
+		if now := time.Now(); mine && (now.After(next) || now.UnixNano() < en.searchUntil.Load()+int64(sweepEach)) { // an instance has ended
+			next = now.Add(restEach)
 			en.logUnshared(en.finishDeletions(en.abandoned))
 		}
 		select {

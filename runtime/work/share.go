@@ -22,7 +22,7 @@ import (
 const (
 	watchEach = time.Second
 	// aloneEach is the number of looks of which one reads the descriptions of servers while there is no other.
-	aloneEach = 5
+	aloneEach = 10
 	// sweepEach is how often an instance looks for work of instances that have ended, besides when one ends.
 	sweepEach = 5 * time.Second
 	// hurried is how often orphans are looked for during watchEach, shortly after an instance has ended or while one drains.
