@@ -36,11 +36,11 @@ var kits = []string{
 
 // limits are the highest values that the measures may have. A type or a package that is missing here has the default for its kind.
 var limits = map[string]int{
-	"product lines": 107_950, "engine lines": 46_570, "kit lines": 24_830, "test lines": 91_900, "settings": 60, "functions over 80 lines": 15,
+	"product lines": 107_400, "engine lines": 46_450, "kit lines": 24_940, "test lines": 91_750, "settings": 60, "functions over 80 lines": 14,
 	"direct dependencies": 39, "KiB of the stripped program": 45_000, "comment lines in ten thousand with what, who, nobody …": 440,
 
-	"methods of runtime/work.Engine": 155, "methods of runtime/work.live": 73, "methods of runtime/work.step": 66, "methods of runtime.Runtime": 124,
-	"methods of runtime/data.Store": 79, "methods of runtime/data.Reader": 53, "methods of storage.DB": 167, "methods of storage.committer": 47,
+	"methods of runtime/work.Engine": 157, "methods of runtime/work.live": 72, "methods of runtime/work.step": 66, "methods of runtime.Runtime": 125,
+	"methods of runtime/data.Store": 80, "methods of runtime/data.Reader": 54, "methods of storage.DB": 168, "methods of storage.committer": 47,
 	"methods of runtime/fold.Fold": 48, "methods of runtime/tail.folded": 48, "methods of plugins.Run": 69, "methods of plugins/llm.turn": 61,
 	"methods of plugins/remote.relay": 51, "methods of transports.Streams": 49, "methods of transports/rest.Transport": 46,
 	"methods of transports/rest.day": 48,
