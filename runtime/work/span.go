@@ -299,6 +299,7 @@ func (sp *span) message(id string) *data.Message {
 		m.State = data.MessageHidden // an activity that was replaced
 	}
 	row := *m
+	m.Encoded = nil // it is large, and the span lasts as long as the run
 	return &row
 }
 
