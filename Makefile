@@ -28,8 +28,9 @@ UNWATCHED = $(foreach p,modernc.org/sqlite/lib modernc.org/libc... modernc.org/m
 RACED = $(addprefix $(shell go list -m)/,plugins plugins/mcp plugins/process runtime runtime/bus runtime/bus/natsbus runtime/commit \
 	runtime/monitor runtime/quota runtime/tail runtime/work transports/fanout transports/ownership transports/stream)
 
-# More packages and tests at once than cores, because they wait for servers and browsers. lint vets.
-GOTEST = go test -vet=off -p 4 -parallel 8 -timeout 60m
+# A few more packages and tests at once than cores, because they wait for servers and browsers; with many more a busy machine lets
+# their limits of time run out. lint vets.
+GOTEST = go test -vet=off -p 3 -parallel 3 -timeout 60m
 
 test: ## Run all tests, on SQLite and PostgreSQL and with real clients
 	@echo 'Installing what the tests need, then building them. go test ./PACKAGE tests one package.'
