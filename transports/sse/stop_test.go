@@ -5,13 +5,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/transports"
 )
 
 func TestStoppingServerEndsStreamsAndNoRun(t *testing.T) {
 	t.Parallel()
-	s := serve(t, transports.StreamConfig{})
+	s := serve(t, transports.StreamConfig{Ping: time.Hour}) // a busy machine takes long for so many viewers
 	post := s.typing("")
 	post.Until("STEP_STARTED")
 	var gets []*response

@@ -78,7 +78,7 @@ func TestWhatIsLookedUpIsShown(t *testing.T) {
 	t.Parallel()
 	m := metrics.New("test")
 	engine := runtime.Stats{Stats: work.Stats{
-		Queued: 1, Running: 2, Waiting: 3, OldestQueued: 4 * time.Second, Lingering: 5, Asked: 6, Said: 7, AbandonedAgents: 8, AbandonedTools: 9, Fenced: 10, Link: bus.Stats{Sent: 20, Lost: 21, Deaf: true},
+		Queued: 1, Running: 2, Waiting: 3, OldestQueued: 4 * time.Second, Lingering: 5, Asked: 6, Said: 7, AbandonedAgents: 8, AbandonedTools: 9, Fenced: 10, Repaired: 22, Link: bus.Stats{Sent: 20, Lost: 21, Deaf: true},
 	}, Commits: commit.Stats{Items: 11, Bytes: 12, Age: 13 * time.Second}, Rings: 14, RetentionLag: 19 * time.Second}
 	m.Watch(func() runtime.Stats { return engine }, func() stream.Stats { return stream.Stats{Streams: 15, Sockets: 16, Cut: 17} }, func() int64 { return 18 },
 		func() map[string]string { return map[string]string{"files": "away"} })
@@ -95,7 +95,7 @@ func TestWhatIsLookedUpIsShown(t *testing.T) {
 		"baton_abandoned 5", `baton_run_bytes{kind="asked"} 6`, `baton_run_bytes{kind="said"} 7`, `baton_abandoned_total{kind="agent"} 8`,
 		`baton_abandoned_total{kind="tool"} 9`, "baton_fenced_writes_total 10", "baton_commit_queue_items 11", "baton_commit_queue_bytes 12",
 		"baton_commit_queue_age_seconds 13", "baton_ring_bytes 14", `baton_streams{kind="sse"} 15`, `baton_streams{kind="websocket"} 16`,
-		"baton_readers_cut_total 17", "baton_client_bytes 18", "baton_retention_lag_seconds 19", "baton_hint_datagrams_total 20", "baton_hint_failures_total 21", "baton_hints_deaf 1",
+		"baton_readers_cut_total 17", "baton_client_bytes 18", "baton_retention_lag_seconds 19", "baton_hint_datagrams_total 20", "baton_hint_failures_total 21", "baton_hints_deaf 1", "baton_queue_repaired_total 22",
 		`baton_plugin_unwell{plugin="files"} 1`,
 	} {
 		if !strings.Contains(out, "\n"+want+"\n") {
