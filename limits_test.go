@@ -94,8 +94,7 @@ func TestRateLimit_PerUser(t *testing.T) {
 }
 
 // What a request sends, gets or has stored counts as requests: 5 MiB are 40 or more, after which the next one waits, however few bytes ask for it.
-func TestRateLimit_CountsBytes(t *testing.T) {
-	t.Parallel()
+func TestRateLimit_CountsBytes(t *testing.T) { // alone: its messages are large, and a commit must not take as long as one that is given up
 	s := bounded(t, baton.Adjust(slowly(), func(c *rates.Config) { c.User.Burst = 1 }))
 	large := fmt.Sprintf(`{"agent":"echo","runId":"large","threadId":"large","content":%q}`, strings.Repeat("x", 5<<20))
 	const runs = "/api/projects/p/agent-runs"
@@ -139,8 +138,7 @@ func TestRateLimit_CountsBytes(t *testing.T) {
 }
 
 // A cancel of any transport passes, however much its caller has sent before. What comes beside it is refused.
-func TestRateLimit_PassesCancels(t *testing.T) {
-	t.Parallel()
+func TestRateLimit_PassesCancels(t *testing.T) { // alone: its messages are large, and a commit must not take as long as one that is given up
 	s := bounded(t, baton.Adjust(slowly(), func(c *rates.Config) { c.User.Burst = 2 })) // a socket, and what is too much
 	spend := func(t *testing.T, key string) {
 		t.Helper()
