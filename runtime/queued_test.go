@@ -84,9 +84,11 @@ func TestQueueIsRepaired(t *testing.T) {
 		repaired("without a row", 1)
 		b.exec("UPDATE queue SET run_key = run_key - 1")
 		repaired("with another thread's run", 2)
+		b.exec("UPDATE queue SET thread_key = 1000")
+		repaired("with a thread that does not exist", 4)
 		close(gate)
 		b.wait(first.RunID, runtime.Completed)
 		b.wait(second.RunID, runtime.Completed)
-		repaired("at rest", 2)
+		repaired("at rest", 4)
 	})
 }

@@ -27,7 +27,7 @@ SELECT thread_key FROM (
 	UNION
 	SELECT q.thread_key FROM queue q
 	LEFT JOIN runs r ON r.key = q.run_key AND r.thread_key = q.thread_key AND r.status IN ('QUEUED', 'RUNNING', 'WAITING')
-	WHERE r.key IS NULL OR q.todo = 3 AND r.status <> 'QUEUED'
+	WHERE r.key IS NULL OR q.todo = 2 AND r.status <> 'QUEUED'
 ) AS misplaced ORDER BY thread_key LIMIT ?`
 )
 

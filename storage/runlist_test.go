@@ -105,7 +105,7 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 	}
 }
 
-// SQLite is asked for the terms with a beginning, unless they are many.
+// On SQLite a search by prefix lists the terms with that prefix, unless there are many.
 func TestSearchFor_NamesWhatIsFew(t *testing.T) {
 	t.Parallel()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))

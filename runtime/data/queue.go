@@ -18,9 +18,9 @@ type Place struct {
 // Todo is an action on a run.
 type Todo int
 
-// Actions. 1 is kept for the take-over of a run.
+// Actions, as the table queue has them.
 const (
-	NoTodo   Todo = 0 // no run is queued, or one runs or waits for a person
-	ToCancel Todo = 2 // cancel the run, which blocks the first in line
-	ToClaim  Todo = 3 // start the run, which is the first in line
+	NoTodo   Todo = iota // no run is queued, or one runs or waits for a person
+	ToCancel             // cancel the run, which blocks the first in line
+	ToClaim              // start the run, which is the first in line
 )

@@ -206,6 +206,10 @@ func (c *Look) Ask() data.Ask { return data.Ask{Thread: c.Thread} }
 
 func (c *Look) decide(d *decision) error {
 	d.out.Hinted = c.Hinted
+	if c.Repair && !d.v.Exists { // the thread is gone, and its row goes
+		d.out.Gone = true
+		return nil
+	}
 	return d.requireThread()
 }
 

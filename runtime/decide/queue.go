@@ -18,6 +18,7 @@ func placeOf(v *data.View, n Next) data.Place {
 // putPlace writes the thread's row in the queue if the decision has changed it, or repairs it.
 func (d *decision) putPlace(c Command, before data.Place) {
 	after := placeOf(d.v, d.out.Next)
+	after.ThreadKey = d.out.Thread
 	look, is := c.(*Look)
 	if before.ThreadKey = after.ThreadKey; is && look.Repair || after != before { // a new thread had no key
 		d.put(&after)

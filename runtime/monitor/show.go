@@ -200,7 +200,7 @@ func (f *feed) finishStep(run *watched, ev *agui.StepFinished, steps []data.Step
 
 func timeOf(ev agui.Event) time.Time { return time.UnixMilli(ev.Common().Timestamp) }
 
-// call tracks a tool call. Its arguments are shown once they are complete.
+// call records an event of a tool call. Viewers see the arguments when the call has all of them.
 func (f *feed) call(run *watched, rec *tail.Record) {
 	var c *call
 	shown, agent, size := silent, rec.Event.Common().Agent, rec.Size()

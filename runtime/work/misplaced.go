@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/batonrun/baton/runtime/decide"
@@ -20,7 +19,7 @@ func (en *Engine) RepairQueue(ctx context.Context) error {
 		return err
 	}
 	for _, thread := range threads {
-		if _, err := en.Decide(quota.Owner{}, &decide.Look{Thread: thread, Repair: true}); err != nil && !errors.Is(err, decide.ErrThreadNotFound) {
+		if _, err := en.Decide(quota.Owner{}, &decide.Look{Thread: thread, Repair: true}); err != nil {
 			return fmt.Errorf("queue row of thread %d: %w", thread, err)
 		}
 		en.repaired.Add(1)

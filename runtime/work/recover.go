@@ -457,8 +457,8 @@ func (r *repair) staysOpen(ev agui.Event) bool {
 	return false
 }
 
-// isRepeatable reports whether an open call will still get its own result: it was not made yet, may be made again, or has kept what it
-// needs to go on. l.mu is held.
+// isRepeatable reports whether an open tool call can be made after a crash: it has not begun, its tool is idempotent, or the call has
+// stored a value from which it resumes. l.mu is held.
 func (l *live) isRepeatable(m *data.Memo) bool {
 	tool, ok := l.plugins.Tool(m.Tool)
 	return !m.Begun || ok && tool.Info().Idempotent || l.keptLocked(m.Step, plugins.Use{Place: m.Place}) != nil

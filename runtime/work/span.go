@@ -291,7 +291,7 @@ func (sp *span) message(id string) *data.Message {
 		m.EventID, m.State = sp.last, data.MessageConsumed
 	}
 	if msg, ok := sp.fold.Message(id); ok {
-		if !reflect.DeepEqual(m.Message, msg) { // else a large message would be encoded again, in the transaction
+		if m.Encoded != nil && !reflect.DeepEqual(m.Message, msg) { // else a large message would be encoded again, in the transaction
 			m.Encoded = nil
 		}
 		m.Message = msg

@@ -60,8 +60,8 @@ func (s *schemas) name(name string, schema *jsonschema.Schema) {
 }
 
 // infer names the schema of a Go type, so that other types refer to it. The type's comments describe it and its members, and tags
-// of its fields restrict them: enum has the values, type and format are those of JSON Schema. The members of more replace those of
-// the type, and what they do not describe has the comment's text.
+// of its fields restrict them: enum has the values, type and format are those of JSON Schema. The members in more replace those of
+// the type; one without a description keeps the text of the comment.
 func infer[T any](s *schemas, name string, more ...member) {
 	t := reflect.TypeFor[T]()
 	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: s.types})

@@ -122,7 +122,7 @@ CREATE INDEX runs_asked ON runs (owner_instance) WHERE cancel_asked IS NOT NULL;
 -- What each thread needs so that its runs go on, written by the decisions about the thread.
 CREATE TABLE queue (
     thread_key bigint PRIMARY KEY,
-    todo       smallint NOT NULL, -- 2 cancel, 3 claim
+    todo       smallint NOT NULL, -- 1 cancel, 2 claim
     run_key    bigint NOT NULL,
     project_id text COLLATE "C" NOT NULL,
     user_id    text COLLATE "C" NOT NULL,

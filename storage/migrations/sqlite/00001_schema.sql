@@ -106,7 +106,7 @@ CREATE INDEX runs_asked ON runs (owner_instance) WHERE cancel_asked IS NOT NULL;
 -- What each thread needs so that its runs go on, written by the decisions about the thread.
 CREATE TABLE queue (
     thread_key INTEGER PRIMARY KEY,
-    todo       INTEGER NOT NULL, -- 2 cancel, 3 claim
+    todo       INTEGER NOT NULL, -- 1 cancel, 2 claim
     run_key    INTEGER NOT NULL,
     project_id TEXT NOT NULL,
     user_id    TEXT NOT NULL,
