@@ -282,11 +282,11 @@ func TestWaitingIsIdle(t *testing.T) {
 	}}
 	b := open(t, runtime.Config{}, waiting, sub, release(gone),
 		plugins.Workflow{Name: "both", Nodes: []plugins.Node{{ID: "a", Agent: "asker"}, {ID: "s", Agent: "sub"}, {ID: "w", Agent: "worker"}}})
-	w := b.watch(local, runtime.MonitorQuery{})
+	w, runs := b.watch(local, runtime.MonitorQuery{}), b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
 	s := b.startWorkflow("main", "both", "x")
 	b.expect("worker") // while the other runs wait
 	close(gone)
-	b.wait(s.RunID, runtime.Waiting)
+	runs.until(`"duration_ms"`) // of the run until it waits
 	b.expect()
 	if diff := cmp.Diff([]string{"token worker worker", "agent_complete worker"}, summaries(w.all())); diff != "" {
 		t.Error(diff)
@@ -302,7 +302,7 @@ func TestWaitingIsIdle(t *testing.T) {
 	if _, err := b.Resume(context.Background(), local, s.RunID, entries); err != nil {
 		t.Fatal(err)
 	}
-	b.wait(s.RunID, runtime.Completed)
+	runs.until(`"duration_ms"`)
 	b.expect()
 	got := summaries(w.all())
 	for _, want := range []string{"agent_complete asker", "agent_complete sub"} {

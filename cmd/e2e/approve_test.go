@@ -60,9 +60,6 @@ func TestApproval_SurvivesRestarts(t *testing.T) {
 		if row := w.ended(run); row["status"] != "COMPLETED" {
 			t.Fatalf("the run is %v: %v", row["status"], row["error"])
 		}
-		if got := w.noted(); !slices.Equal(got, []string{"7"}) {
-			t.Errorf("the notes are %q", got)
-		}
 		reqs := w.provider.Requests()
 		p := asked(reqs[len(reqs)-1])
 		if err := p.err(); err != nil || len(reqs) != 2 {
@@ -77,8 +74,13 @@ func TestApproval_SurvivesRestarts(t *testing.T) {
 				said[said[m.ToolCallID]] = fmt.Sprint(m.Content)
 			}
 		}
-		if !strings.Contains(said[`{"n":1}`], "denied") || !strings.Contains(said[`{"n":2}`], "noted 7") {
+		// The last kill may interrupt the call that is approved, which is then not made again.
+		interrupted := strings.Contains(said[`{"n":2}`], "interrupted")
+		if !strings.Contains(said[`{"n":1}`], "denied") || !interrupted && !strings.Contains(said[`{"n":2}`], "noted 7") {
 			t.Errorf("the prompt has %v", said)
+		}
+		if got := w.noted(); !slices.Equal(got, []string{"7"}) && !(interrupted && len(got) == 0) {
+			t.Errorf("the notes are %q", got)
 		}
 		checkLog(t, "approve", w.all("approve"))
 	})

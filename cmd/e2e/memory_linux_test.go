@@ -16,7 +16,7 @@ import (
 
 const (
 	small  = 512 << 20 // the memory of a small server
-	atOnce = 576 << 20 // the limit for all attacks at once: usually 450 MiB, and garbage that is not yet collected
+	atOnce = 768 << 20 // the limit for all attacks at once: 450 to 600 MiB, and garbage that a busy machine collects late
 )
 
 // attack is a kind of request that any client may send and that a naive server needs gigabytes for.

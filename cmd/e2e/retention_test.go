@@ -13,7 +13,8 @@ import (
 	_ "github.com/lib/pq"
 )
 
-// kill -9 during retention leaves each run either complete or removed. The next retention removes the rest.
+// kill -9 during retention leaves each run either complete, or removed, or in the list of deletions to complete. The next retention
+// removes the rest.
 func TestKill_DuringRetention(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, db database) {
@@ -68,9 +69,12 @@ func TestKill_DuringRetention(t *testing.T) {
 				}
 			}
 			left = countOf(t, q, "SELECT count(*) FROM runs")
-			if n := countOf(t, q, "SELECT count(*) FROM runs WHERE key NOT IN (SELECT run_key FROM run_spans) OR key NOT IN (SELECT run_key FROM events)"); n > 0 {
+			if n := countOf(t, q, incomplete); n > 0 {
 				t.Fatalf("round %d: %d of %d runs are incomplete", round, n, left)
 			}
+		}
+		if n := countOf(t, q, "SELECT count(*) FROM deletions"); n > 0 {
+			t.Errorf("%d deletions are left", n)
 		}
 		t.Logf("%d runs were removed", threads*per)
 
@@ -86,6 +90,10 @@ func TestKill_DuringRetention(t *testing.T) {
 		}
 	})
 }
+
+const incomplete = `
+SELECT count(*) FROM runs WHERE key NOT IN (SELECT run_key FROM deletions)
+	AND (key NOT IN (SELECT run_key FROM run_spans) OR key NOT IN (SELECT run_key FROM events) OR key NOT IN (SELECT run_key FROM steps))`
 
 func sqlOf(t *testing.T, db database) *sqlx.DB {
 	t.Helper()
