@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
@@ -162,82 +159,4 @@ func (b *bench) run(s runtime.Started) runtime.Run {
 		b.t.Fatal(err)
 	}
 	return run
-}
-
-// Runs that servers start in turn are in the order of their requests: in lists, and as the thread's last run, whose agent is the default.
-func TestBeside_RunsAreInTheOrderOfTheirRequests(t *testing.T) {
-	t.Parallel()
-	other := hello
-	other.name = "other"
-	x, y := servers(t, runtime.Config{}, hello, other)
-	var want []string
-	for i := range 6 {
-		b, next := x, y
-		if i%2 == 1 {
-			b, next = y, x
-		}
-		named := []string{"hello", "other"}[i/2%2]
-		for _, s := range []struct {
-			b     *bench
-			agent string
-		}{{b, named}, {next, ""}} {
-			started := s.b.start("main", s.agent, "go")
-			if run := x.wait(started.RunID, runtime.Completed); run.Agent != named {
-				t.Errorf("run %d has the agent %s, want %s", len(want), run.Agent, named)
-			}
-			want = append(want, started.RunID)
-		}
-	}
-	th, err := x.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range []runtime.RunFilter{{ThreadKey: th.Key}, {Text: "go"}, {}} {
-		f.Limit, f.Oldest = 100, true
-		page, err := y.Runs(t.Context(), local, f)
-		var got []string
-		for _, run := range page.Rows {
-			got = append(got, run.ID)
-		}
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%+v: %v %s", f, err, diff)
-		}
-	}
-}
-
-// A server shows events and messages from memory only while the database has the same.
-func TestBeside_MemoryIsNotOutdated(t *testing.T) {
-	t.Parallel()
-	k := dictated{make(chan string)}
-	x, y := servers(t, runtime.Config{}, k.agent())
-	first := x.start("main", "dictated", "first")
-	watches := []*runtime.Cursor{x.reader(true), y.reader(true)} // so that what is in memory stays there
-	close(k.words)
-	x.wait(first.RunID, runtime.Completed)
-	end := int64(len(until(t, watches[0], x.run(first).ClosedEvent)))
-	until(t, watches[1], end)
-	for _, b := range []*bench{x, y} {
-		if got := b.contents(); !slices.Contains(got, "first") {
-			t.Errorf("messages %q", got)
-		}
-	}
-	second := y.start("main", "dictated", "second")
-	y.wait(second.RunID, runtime.Completed)
-	for _, b := range []*bench{x, y} {
-		if got := b.contents(); !slices.Contains(got, "second") {
-			t.Errorf("messages %q", got)
-		}
-	}
-	if err := y.Delete(t.Context(), local, first.RunID); err != nil {
-		t.Fatal(err)
-	}
-	for _, b := range []*bench{x, y} {
-		if got := b.contents(); slices.Contains(got, "first") {
-			t.Errorf("messages %q after the run was deleted", got)
-		}
-		recs := until(t, b.reader(false), 0)
-		if c, ok := recs[0].Event.(agui.Custom); !ok || c.Name != "log-reset" {
-			t.Errorf("the log begins with %s of the deleted run", recs[0].Event.Type())
-		}
-	}
 }

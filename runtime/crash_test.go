@@ -59,46 +59,6 @@ func hang(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-func TestInterruptedTextIsHidden(t *testing.T) {
-	t.Parallel()
-	var calls atomic.Int64
-	half := make(chan struct{}, 1)
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if calls.Add(1) > 1 {
-			return agui.WorkerOutput{}, say(run, "whole")
-		}
-		_, _ = io.WriteString(run.Text(), "cut sho")
-		_ = run.Do(ctx, "stored", nil, func(context.Context) error { return nil }) // waits for its commit, and ends no text
-		half <- struct{}{}
-		return agui.WorkerOutput{}, hang(ctx)
-	}}
-	b := open(t, runtime.Config{}, worker)
-	s := b.start("main", "worker", "go")
-	<-half
-	b.crash()
-	b.wait(s.RunID, runtime.Completed)
-	recs := b.log("main")
-	checkLog(t, recs)
-	var cut string
-	for _, r := range recs {
-		if end, ok := r.Event.(agui.TextMessageEnd); ok && end.Output.Status == agui.StatusFailed {
-			cut = end.MessageID + " " + end.Output.Answer + " " + end.Output.Error.Code
-		}
-	}
-	id, ok := strings.CutSuffix(cut, " cut sho interrupted")
-	if !ok {
-		t.Errorf("the log ends the interrupted message as %q", cut)
-	}
-	msgs, err := rows(b.Messages(context.Background(), local, s.RunID, 0, 50))
-	if err != nil || texts(msgs) != "go, whole" {
-		t.Errorf("shown: %s, %v", texts(msgs), err)
-	}
-	hidden, err := b.store.MessagesByID(context.Background(), s.ThreadKey, []string{id})
-	if err != nil || len(hidden) != 1 || hidden[0].State != runtime.MessageHidden || hidden[0].Content != "cut sho" {
-		t.Errorf("kept: %+v, %v", hidden, err)
-	}
-}
-
 // texts returns the messages' texts.
 func texts(msgs []runtime.Message) string {
 	list := make([]string, len(msgs))
@@ -301,31 +261,4 @@ func TestCrash_BegunCallWaitsForItsTool(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Crashes count from one record to the next.
-func TestRecordForgivesCrashes(t *testing.T) {
-	t.Parallel()
-	entered := make(chan struct{}, 1)
-	var lives atomic.Int64
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		n := lives.Add(1)
-		for i := range n {
-			if err := run.Do(ctx, fmt.Sprint(i), nil, func(context.Context) error { return nil }); err != nil {
-				return agui.WorkerOutput{}, err
-			}
-		}
-		if n == 5 {
-			return agui.WorkerOutput{Answer: "done"}, nil
-		}
-		entered <- struct{}{}
-		return agui.WorkerOutput{}, hang(ctx)
-	}}
-	b := open(t, runtime.Config{Limits: runtime.Limits{MaxAttempts: 1}}, worker)
-	s := b.start("main", "worker", "x")
-	for range 4 {
-		<-entered
-		b.crash()
-	}
-	b.wait(s.RunID, runtime.Completed)
 }

@@ -80,16 +80,6 @@ func TestListRepeatsMessagesInMemory(t *testing.T) {
 	b.shows("one", "", "seen", "two", "four", "hello four", "five", "hello five")
 }
 
-func TestEditThatIsQueuedTakesNothingYet(t *testing.T) {
-	t.Parallel()
-	b, release, edit := editing(t)
-	b.shows("question", "hello question")
-	release()
-	b.wait(edit, runtime.Completed)
-	b.shows("edited", "hello edited")
-	checkLog(t, b.log("main"))
-}
-
 func TestEditThatNeverBeginsLeavesTheThreadAsItWas(t *testing.T) {
 	t.Parallel()
 	for name, discard := range map[string]func(b *bench, edit string){

@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,16 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 )
+
+// named returns ev with id in the place of every %.
+func named(ev agui.Event, id string) agui.Event {
+	text := bytes.ReplaceAll(ev.AppendJSON(nil, agui.Stored), []byte("%"), []byte(id))
+	named, err := agui.Decode(text)
+	if err != nil {
+		panic(err)
+	}
+	return named
+}
 
 // Every kind of growth by a worker is refused at a limit, and a cancellation in the middle of it ends the run with a
 // complete log.
@@ -147,44 +158,6 @@ func TestRun_IsCancelledWhileItsWorkerGrows(t *testing.T) {
 			}
 		})
 	}
-}
-
-// named returns ev with id in the place of every %.
-func named(ev agui.Event, id string) agui.Event {
-	with := func(s string) string { return strings.ReplaceAll(s, "%", id) }
-	switch e := ev.(type) {
-	case agui.StepStarted:
-		e.StepName = with(e.StepName)
-		return e
-	case agui.SubagentStarted:
-		e.SubagentRunID = with(e.SubagentRunID)
-		return e
-	case agui.ReasoningStart:
-		e.MessageID = with(e.MessageID)
-		return e
-	case agui.ReasoningMessageStart:
-		e.MessageID = with(e.MessageID)
-		return e
-	case agui.ReasoningMessageContent:
-		e.MessageID = with(e.MessageID)
-		return e
-	case agui.ToolCallStart:
-		e.ToolCallID = with(e.ToolCallID)
-		return e
-	case agui.ToolCallEnd:
-		e.ToolCallID = with(e.ToolCallID)
-		return e
-	case agui.ToolCallResult:
-		e.ToolCallID, e.MessageID = with(e.ToolCallID), with(e.MessageID)
-		return e
-	case agui.TextMessageContent:
-		e.Metadata = json.RawMessage(with(string(e.Metadata)))
-		if len(e.Metadata) == 0 {
-			e.Metadata = nil
-		}
-		return e
-	}
-	return ev
 }
 
 // A Do with many messages does not repeat all their ids in each record.

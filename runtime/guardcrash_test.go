@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,36 +69,6 @@ func TestGuard_RefusedInputStaysHidden(t *testing.T) {
 			})
 			if refused < 2 || (crashed > 0) != (cfg.MaxAttempts < 0) {
 				t.Errorf("the guard has refused %d times, and %d runs were given up", refused, crashed)
-			}
-		})
-	}
-}
-
-// A refused call is never made, and a rewritten one only as it was rewritten, at whatever commit the server dies.
-func TestGuard_RefusedCallIsNeverMade(t *testing.T) {
-	t.Parallel()
-	for verb, want := range map[string]string{plugins.Refuse: "", plugins.Rewrite: `{"euros":1}`} {
-		t.Run(verb, func(t *testing.T) {
-			t.Parallel()
-			var called atomic.Pointer[string]
-			pay := tool{plugins.Info{Name: "pay", Idempotent: true}, func(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
-				args := string(call.Args)
-				called.Store(&args)
-				return agui.ToolOutput{ResultSummary: "paid"}, nil
-			}}
-			payer := agent{"payer", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-				out, err := run.CallTool(ctx, "pay", map[string]int{"euros": 5})
-				return agui.WorkerOutput{Answer: out.ResultSummary}, err
-			}}
-			g := verdict(plugins.Verdict{Verdict: verb, Args: []byte(`{"euros":1}`)})
-			b := openAt(t, sqlitetest.New(t), runtime.Config{}, guarded{payer, plugins.Guards{Tool: []plugins.Guard{g}}}, pay)
-			lives(t, b, runtime.StartRequest{Agent: "payer"}, func(k int, run runtime.Run) {
-				if run.Status.Final() && run.Status != runtime.Completed {
-					t.Errorf("%s, commit %d: the run is %s", verb, k, run.Status)
-				}
-			})
-			if made := called.Load(); (made != nil) != (want != "") || made != nil && *made != want {
-				t.Errorf("%s: the call was made with %v", verb, made)
 			}
 		})
 	}

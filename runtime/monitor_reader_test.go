@@ -8,55 +8,15 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 )
-
-func TestResumeAtAnyNotice(t *testing.T) {
-	t.Parallel()
-	b := open(t, runtime.Config{}, answering("a", func(q string) string { return q + " and more" }))
-	for _, view := range []runtime.View{runtime.EventsView, runtime.AGUIView} {
-		q := runtime.MonitorQuery{View: view}
-		w := b.watch(local, q)
-		start := w.ID()
-		for range 3 {
-			b.see("a")
-		}
-		all := w.all()
-		ids := []string{start}
-		for _, f := range all {
-			id, _, _ := strings.Cut(strings.TrimPrefix(f, "id: "), "\n")
-			ids = append(ids, id)
-		}
-		for i, id := range ids {
-			q.After = id
-			again := b.watch(local, q)
-			if !again.Resumed() || again.ID() != id {
-				t.Errorf("behind %s it begins at %s", id, again.ID())
-			}
-			if diff := cmp.Diff(all[i:], again.all(), cmpopts.EquateEmpty()); diff != "" {
-				t.Fatalf("behind %s: %s", id, diff)
-			}
-		}
-		epoch, _, _ := strings.Cut(start, "-")
-		for _, id := range []string{"", "x", "1", "-1", "-", epoch, epoch + "-", epoch + "--1", epoch + "-1x", epoch + "-99999", "0123456789ab-1", epoch + "-9223372036854775807"} {
-			q.After = id
-			again := b.watch(local, q)
-			if again.Resumed() || len(again.all()) > 0 {
-				t.Errorf("%q is taken for a place", id)
-			}
-		}
-	}
-}
 
 func TestReaderThatFallsBehindIsDropped(t *testing.T) {
 	t.Parallel()

@@ -31,10 +31,6 @@ func (a *away) Thread(ctx context.Context, key int64) (data.Thread, error) {
 	return gone(a, func() (data.Thread, error) { return a.Store.Thread(ctx, key) })
 }
 
-func (a *away) OpenRuns(ctx context.Context, key int64) ([]runtime.RunHead, error) {
-	return gone(a, func() ([]runtime.RunHead, error) { return a.Store.OpenRuns(ctx, key) })
-}
-
 func (a *away) Unfinished(ctx context.Context, s runtime.Status, thread, key int64, n int) ([]runtime.RunHead, error) {
 	return gone(a, func() ([]runtime.RunHead, error) { return a.Store.Unfinished(ctx, s, thread, key, n) })
 }
@@ -43,32 +39,12 @@ func (a *away) Orphans(ctx context.Context, thread int64, n int) ([]runtime.RunH
 	return gone(a, func() ([]runtime.RunHead, error) { return a.Store.Orphans(ctx, thread, n) })
 }
 
-func (a *away) Spans(ctx context.Context, key int64) ([]runtime.Span, error) {
-	return gone(a, func() ([]runtime.Span, error) { return a.Store.Spans(ctx, key) })
-}
-
-func (a *away) Nodes(ctx context.Context, key int64) ([]runtime.Node, error) {
-	return gone(a, func() ([]runtime.Node, error) { return a.Store.Nodes(ctx, key) })
-}
-
 func (a *away) Memos(ctx context.Context, key int64, generation int) ([]runtime.Memo, error) {
 	return gone(a, func() ([]runtime.Memo, error) { return a.Store.Memos(ctx, key, generation) })
 }
 
-func (a *away) Queued(ctx context.Context, key int64) ([]runtime.Message, error) {
-	return gone(a, func() ([]runtime.Message, error) { return a.Store.Queued(ctx, key) })
-}
-
 func (a *away) Messages(ctx context.Context, key, upTo int64, n int) ([]runtime.Message, error) {
 	return gone(a, func() ([]runtime.Message, error) { return a.Store.Messages(ctx, key, upTo, n) })
-}
-
-func (a *away) MessageHeads(ctx context.Context, key int64, ids []string) ([]data.MessageHead, error) {
-	return gone(a, func() ([]data.MessageHead, error) { return a.Store.MessageHeads(ctx, key, ids) })
-}
-
-func (a *away) MessagesByID(ctx context.Context, key int64, ids []string) ([]runtime.Message, error) {
-	return gone(a, func() ([]runtime.Message, error) { return a.Store.MessagesByID(ctx, key, ids) })
 }
 
 func (a *away) Events(ctx context.Context, key, after int64, n int) ([]runtime.StoredEvent, error) {
@@ -77,6 +53,10 @@ func (a *away) Events(ctx context.Context, key, after int64, n int) ([]runtime.S
 
 func (a *away) LastEventID(ctx context.Context, key int64) (int64, error) {
 	return gone(a, func() (int64, error) { return a.Store.LastEventID(ctx, key) })
+}
+
+func (a *away) Spans(ctx context.Context, key int64) ([]runtime.Span, error) {
+	return gone(a, func() ([]runtime.Span, error) { return a.Store.Spans(ctx, key) })
 }
 
 func TestOutageEndsWithTheRunThatWaitsForIt(t *testing.T) {

@@ -330,26 +330,6 @@ func TestMonitorLearnsOfOtherAgents(t *testing.T) {
 	b.expect()
 }
 
-func TestConcurrencyIsAnAgentsOwn(t *testing.T) {
-	t.Parallel()
-	one := &version{name: "one", limit: 1, entered: make(chan struct{}, 9), leave: make(chan struct{})}
-	b := open(t, runtime.Config{}, one, which(""), answering("free", strings.ToUpper))
-	first, second := b.start("a", "one", "go"), b.start("b", "one", "go")
-	b.wait(b.start("c", "free", "go").RunID, runtime.Completed)
-	<-one.entered
-	queued := first
-	if b.wait(first.RunID, runtime.Running, runtime.Queued).Status == runtime.Running {
-		queued = second
-	}
-	b.wait(queued.RunID, runtime.Queued)
-	close(one.leave)
-	b.wait(first.RunID, runtime.Completed)
-	b.wait(second.RunID, runtime.Completed)
-	if n := len(one.entered); n != 1 {
-		t.Errorf("entered %d more times, want 1", n)
-	}
-}
-
 func TestNodeIsApproved(t *testing.T) {
 	t.Parallel()
 	worker := answering("worker", strings.ToUpper)

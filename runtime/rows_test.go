@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/fold"
 )
@@ -47,18 +46,6 @@ func rich() []plugins.Plugin {
 		return agui.WorkerOutput{KeyPoints: []string{"done"}}, say(run, "it is 3")
 	}}
 	return []plugins.Plugin{add, sub, rich}
-}
-
-// The message rows, which history and prompts are read from, equal the messages that the log alone yields.
-func TestRowsAreWhatTheLogFoldsTo(t *testing.T) {
-	t.Parallel()
-	b := open(t, runtime.Config{}, rich()...)
-	s := b.start("main", "rich", "one")
-	b.wait(s.RunID, runtime.Completed)
-	b.appended(s.RunID, "two")
-	b.log("main")
-	b.wait(b.start("main", "rich", "three").RunID, runtime.Completed)
-	checkRows(t, b)
 }
 
 // checkRows compares the rows of the thread main with the fold of its log.

@@ -3,7 +3,6 @@ package runtime_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -27,44 +26,6 @@ func (k *keeper) Secret(ctx context.Context, purpose string) (string, error) {
 		return "", fmt.Errorf("read: %w", *err)
 	}
 	return k.Store.Secret(ctx, purpose)
-}
-
-func TestSecretIsOneForAllServers(t *testing.T) {
-	t.Parallel()
-	b := open(t, runtime.Config{}, hello)
-	servers := []*runtime.Runtime{b.Runtime}
-	for range 3 {
-		beside, err := runtime.New(b.cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		servers = append(servers, beside)
-	}
-	secrets := make([]string, len(servers))
-	var wg sync.WaitGroup
-	for i, rt := range servers {
-		wg.Go(func() {
-			var err error
-			if secrets[i], err = rt.Secret(t.Context(), "x"); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	b.down()
-	b.up()
-	again, err := b.Secret(t.Context(), "x")
-	if err != nil || len(again) < 26 {
-		t.Fatalf("after a restart: %q, %v", again, err)
-	}
-	for i, got := range secrets {
-		if got != again {
-			t.Errorf("server %d has %q, after a restart it is %q", i, got, again)
-		}
-	}
-	if other, err := b.Secret(t.Context(), "y"); other == again || err != nil {
-		t.Errorf("for another purpose: %q, %v", other, err)
-	}
 }
 
 func TestSecretIsReadOnceUnlessThatFails(t *testing.T) {

@@ -2,10 +2,8 @@ package runtime_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,89 +11,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/fold"
 )
-
-// Snapshots taken at any moment equal the fold of the log up to the event they name.
-func TestSnapshotIsWhatTheLogFoldsTo(t *testing.T) {
-	t.Parallel()
-	b := open(t, runtime.Config{}, append(rich(), plugins.Workflow{
-		Name: "pair", Nodes: []plugins.Node{{ID: "a", Agent: "rich"}, {ID: "b", Agent: "rich"}, {ID: "c", Agent: "rich", Needs: []string{"a", "b"}}},
-	})...)
-	ctx := t.Context()
-	b.wait(b.start("main", "rich", "first").RunID, runtime.Completed)
-	th := b.found("main")
-	var last runtime.Started
-	for i := range 3 {
-		last = b.request(runtime.StartRequest{
-			WorkflowID: "pair", ThreadID: "main", Messages: []agui.Message{{Role: agui.RoleUser, Content: fmt.Sprint("do ", i)}},
-		})
-	}
-	var mu sync.Mutex
-	taken := make(map[int64]runtime.Snapshot)
-	var looking sync.WaitGroup
-	over := make(chan struct{})
-	for range 2 {
-		looking.Go(func() {
-			for {
-				s, err := b.Snapshot(ctx, th)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				taken[s.After] = s
-				mu.Unlock()
-				select {
-				case <-over:
-					return
-				default:
-				}
-			}
-		})
-	}
-	b.wait(last.RunID, runtime.Completed)
-	close(over)
-	looking.Wait()
-	b.log("main") // to its end
-	if s, err := b.Snapshot(ctx, th); err != nil || s.Running || s.Run.ID != last.RunID {
-		t.Errorf("at rest: %+v, %v", s, err)
-	} else {
-		taken[s.After] = s
-	}
-
-	folded := fold.New(nil, nil)
-	running, checked := "", 0
-	for _, r := range b.log("main") {
-		if _, err := folded.Apply(r.Event); err != nil {
-			t.Fatal(err)
-		}
-		if running = r.Event.Common().RunID; r.Terminal() {
-			running = ""
-		}
-		s, ok := taken[r.ID]
-		if !ok {
-			continue
-		}
-		checked++
-		if s.Running != (running != "") || s.Running && s.RunID != running {
-			t.Errorf("event %d: running is %v (%s), want %q", r.ID, s.Running, s.RunID, running)
-		}
-		if diff := cmp.Diff(string(folded.State()), string(s.State)); diff != "" {
-			t.Errorf("event %d: state (-log +snapshot):\n%s", r.ID, diff)
-		}
-		if diff := cmp.Diff(folded.Messages(), s.Messages); diff != "" {
-			t.Errorf("event %d: messages (-log +snapshot):\n%s", r.ID, diff)
-		}
-		if diff := cmp.Diff(folded.Open(), s.Open); diff != "" {
-			t.Errorf("event %d: open (-log +snapshot):\n%s", r.ID, diff)
-		}
-	}
-	t.Logf("checked %d snapshots", checked)
-	if checked < 2 {
-		t.Error("no snapshot was taken while the runs were at work")
-	}
-}
 
 // The messages of parallel workers are in the order in which they began, for a follower and for a new reader, during
 // the run and after it.
@@ -143,25 +59,6 @@ func TestMessagesStandInTheOrderTheyBegan(t *testing.T) {
 		if diff := cmp.Diff(want, got[:min(len(got), len(want))]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
-	}
-}
-
-func TestSnapshotOfAThreadThatWaits(t *testing.T) {
-	t.Parallel()
-	asking := agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		a, err := run.Ask(ctx, agui.Interrupt{Message: "Deploy?"})
-		return agui.WorkerOutput{Answer: string(a.Payload)}, err
-	}}
-	b := open(t, runtime.Config{}, asking)
-	s := b.start("main", "asking", "go")
-	b.wait(s.RunID, runtime.Waiting)
-	th := b.found("main")
-	got, err := b.Snapshot(t.Context(), th)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Running || got.Run.ID != s.RunID || got.Outcome.Type != agui.OutcomeInterrupt || len(got.Outcome.Interrupts) != 1 {
-		t.Errorf("got run %s, outcome %+v", got.Run.ID, got.Outcome)
 	}
 }
 

@@ -97,43 +97,16 @@ func TestARunOfAToolGoesOnceMore(t *testing.T) {
 	}
 }
 
-// TestARunOfAToolAsks requires an approval before the call, with edited arguments and a restart of the server
-// meanwhile.
-func TestARunOfAToolAsks(t *testing.T) {
+// A run of a tool that needs an approval fails if it is denied. Approvals are those of TestApproval_TellsWhatWasExecuted.
+func TestARunOfAToolIsDenied(t *testing.T) {
 	t.Parallel()
 	b := open(t, runtime.Config{}, adder(true))
-	for _, c := range []struct {
-		thread, answer string
-		want           runtime.Status
-		is             string
-	}{
-		{"yes", `{"approved":true}`, runtime.Completed, "1"},
-		{"edited", `{"approved":true,"editedArgs":{"a":7}}`, runtime.Completed, "7"},
-		{"no", `{"approved":false}`, runtime.Failed, "denied"},
-	} {
-		s := b.startTool(c.thread, `{"a": 1}`)
-		b.wait(s.RunID, runtime.Waiting)
-		b.down()
-		b.up()
-		asks, err := b.Interrupts(context.Background(), local, s.RunID)
-		if err != nil || len(asks) != 1 || asks[0].Reason != "tool_call" {
-			t.Fatalf("%s: asks %+v, %v", c.thread, asks, err)
-		}
-		if _, err := b.Resume(context.Background(), local, s.RunID, []agui.ResumeEntry{{InterruptID: asks[0].ID, Status: "resolved", Payload: json.RawMessage(c.answer)}}); err != nil {
-			t.Fatal(err)
-		}
-		run := b.wait(s.RunID, c.want)
-		got := ""
-		if run.Error != nil {
-			got = run.Error.Code
-		} else {
-			got = *run.OutputSummary
-		}
-		if got != c.is {
-			t.Errorf("%s: %q, want %q", c.thread, got, c.is)
-		}
-		checkLog(t, b.log(c.thread))
+	s := b.startTool("main", `{"a": 1}`)
+	b.reply(s.RunID, always(decline))
+	if run := b.wait(s.RunID, runtime.Failed); run.Error == nil || run.Error.Code != "denied" {
+		t.Errorf("the run failed with %+v", run.Error)
 	}
+	checkLog(t, b.log("main"))
 }
 
 // TestToolsThatCannotBeRun starts runs of tools that do not exist.

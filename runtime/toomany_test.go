@@ -75,37 +75,3 @@ func TestAFullRunFailsAsSuchWhateverItsWorkerSays(t *testing.T) {
 		}
 	}
 }
-
-// The events that a run emitted before a crash count: a take-over does not reset the count, however often it happens.
-func TestTooManyEventsAreCountedOverACrash(t *testing.T) {
-	t.Parallel()
-	const most, before = 200, 120
-	var calls atomic.Int64
-	half := make(chan struct{}, 1)
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		id, n := fmt.Sprint("m", calls.Add(1)), 0
-		err := run.Emit(agui.TextMessageStart{MessageID: id, Role: agui.RoleAssistant})
-		for ; err == nil && (calls.Load() > 1 || n < before); n++ {
-			err = run.Emit(agui.TextMessageContent{MessageID: id, Delta: "again "})
-		}
-		if err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		_ = run.Do(ctx, "stored", nil, func(context.Context) error { return nil }) // waits for its commit
-		half <- struct{}{}
-		return agui.WorkerOutput{}, hang(ctx)
-	}}
-	b := open(t, runtime.Config{Limits: runtime.Limits{RunEvents: most}}, worker)
-	s := b.start("main", "worker", "x")
-	<-half
-	b.crash()
-	run := b.wait(s.RunID, runtime.Failed)
-	if run.Error == nil || run.Error.Code != "too_many_events" || calls.Load() != 2 {
-		t.Errorf("the run was called %d times and failed with %+v", calls.Load(), run.Error)
-	}
-	recs := b.log("main")
-	checkLog(t, recs)
-	if n := len(recs); n < most || n > most+10 {
-		t.Errorf("the log has %d events, want %d and what closes them", n, most)
-	}
-}
