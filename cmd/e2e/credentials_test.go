@@ -45,64 +45,6 @@ func (s *server) status(path string, headers ...string) (int, http.Header) {
 	return res.StatusCode, res.Header
 }
 
-// A ticket stays valid after a stop and after a crash, until its key is revoked or expires.
-func TestTicket_EndsWithKeyAcrossRestarts(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, db database) {
-		s := start(t, db, "BATON_AUTH=api-key")
-		const path = "/api/v1/events"
-		ticketOf := func(key string) string {
-			t.Helper()
-			status, got := s.call(http.MethodPost, "/api/v1/stream-tickets", map[string]string{"path": path}, "Authorization", "Bearer "+key)
-			if status != http.StatusCreated {
-				return ""
-			}
-			return path + "?ticket=" + got["ticket"].(string)
-		}
-		expiring := func() (url string) { // of a key that has lasted long enough for this machine
-			t.Helper()
-			for lasts := 2 * time.Second; lasts < time.Hour; lasts *= 2 {
-				url = ticketOf(s.keys("create", "--user", "bob", "--project", "p1", "--expires", lasts.String()))
-				if got, _ := s.status(url); url != "" && got == http.StatusOK {
-					return url
-				}
-			}
-			t.Fatal("no ticket of a key that expires is valid")
-			return ""
-		}
-		expect := func(when, url string, want int) {
-			t.Helper()
-			if got, _ := s.status(url); got != want {
-				t.Errorf("%s: %d, want %d", when, got, want)
-			}
-		}
-		key := s.keys("create", "--user", "alice", "--project", "p1")
-		ticket := ticketOf(key)
-		expect("at first", ticket, 200)
-		expect("on another path", strings.Replace(ticket, path, "/api/v1/agui/events", 1), 401)
-		s.stop()
-		s.up()
-		expect("after a stop", ticket, 200)
-		short := expiring()
-		s.until("refused, the ticket of a key that has expired", func() bool {
-			got, _ := s.status(short)
-			return got == 401
-		})
-		s.kill()
-		s.keys("revoke", strings.Split(key, "_")[1])
-		s.up()
-		for range 3 {
-			expect("of a key that was revoked", ticket, 401)
-			expect("of a key that has expired, after a crash", short, 401)
-		}
-		for _, secret := range []string{key, ticket[strings.IndexByte(ticket, '=')+1:], short[strings.IndexByte(short, '=')+1:]} {
-			if strings.Contains(s.output(), secret) {
-				t.Error("the log holds a credential")
-			}
-		}
-	})
-}
-
 // While the public keys of tokens cannot be fetched, because their provider sends endless data, is unreachable or fails, requests
 // with tokens get 503. Fetched keys remain valid for a while.
 func TestToken_WhileKeysCannotBeFetched(t *testing.T) {

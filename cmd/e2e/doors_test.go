@@ -306,11 +306,6 @@ func appendMasked(dst []byte, op byte, payload []byte) []byte {
 	return append(append(dst, 0, 0, 0, 0), payload...) // a mask of zeros changes nothing
 }
 
-// cut reports whether the server broke the stream off in a way that no client mistakes for its end.
-func cut(err error) bool {
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
-}
-
 // tap is a connection with a small receive buffer that can read slowly.
 type tap struct {
 	*net.TCPConn

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,6 +9,23 @@ import (
 
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 )
+
+const approving = `
+agents:
+  worker: {$PROVIDER, model: m, tools: [tools.*]}
+mcp:
+  tools: {$TOOLS, approval: [note]}
+`
+
+// answer answers questions of a run with payloads.
+func (s *server) answer(run string, questions []map[string]any, payload func(map[string]any) string) (int, map[string]any) {
+	s.t.Helper()
+	var list []map[string]any
+	for _, q := range questions {
+		list = append(list, map[string]any{"interruptId": q["id"], "status": "resolved", "payload": json.RawMessage(payload(q))})
+	}
+	return s.call("POST", "/api/projects/default/agent-runs/"+run+"/resume", map[string]any{"resume": list})
+}
 
 // The question of a tool server during a call stays open across restarts, and its answer reaches the server.
 func TestElicit_SurvivesRestarts(t *testing.T) {

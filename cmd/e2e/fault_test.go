@@ -9,8 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -222,17 +220,4 @@ func TestStop_ReleasesRuns(t *testing.T) {
 		checkLog(t, "long", frames)
 		checkOnce(t, "long", frames)
 	})
-}
-
-// A second server on the same file refuses to start and names the first one; a killed server leaves no lock.
-func TestServe_OneServerPerFile(t *testing.T) {
-	t.Parallel()
-	db := database{url: "sqlite:" + filepath.Join(t.TempDir(), "baton.db")}
-	s := start(t, db)
-	out, err := exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--database", db.url).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), s.addr) {
-		t.Errorf("the second server: %v\n%s", err, out)
-	}
-	s.signal(syscall.SIGKILL)
-	s.up()
 }

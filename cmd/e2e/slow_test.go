@@ -1,11 +1,7 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"slices"
 	"testing"
 	"time"
 
@@ -185,96 +181,5 @@ func (s *server) stops(t *testing.T) {
 	t.Logf("the server took %v to stop", time.Since(began).Round(time.Millisecond))
 	if !s.cmd.ProcessState.Success() {
 		t.Errorf("the server ended with %v", s.cmd.ProcessState)
-	}
-}
-
-// A client that reads nothing is cut off: a stream of server-sent events breaks off, a socket is closed with 4008. The client can
-// resume after its last id and misses nothing; a monitor's client gets a notice if it has missed events.
-//
-// The timeout is longer than the run takes on a busy machine. It starts when the server can no longer write, but the kernel closes
-// a connection that makes no progress for twice as long.
-func TestSlowReaders_AreCutOff(t *testing.T) {
-	t.Parallel()
-	s := start(t, sqlite(t), "BATON_TIMEOUTS_PING=8s", "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=1h")
-	run, open := s.gate("main", flood)
-	slow := s.slowly("main")
-	open()
-	s.wakeOnceCutOff(slow)
-	s.ended(run)
-	s.settled()
-	for _, r := range slow {
-		err := <-r.done
-		switch {
-		case r.socket && !errors.Is(err, closed(4008)):
-			t.Errorf("%s: %v, want 4008", r.name, err)
-		case !r.socket && !cut(err) && (!r.monitor || !errors.Is(err, io.EOF)):
-			t.Errorf("%s: %v, want a stream that breaks off", r.name, err)
-		}
-		switch {
-		case count(10) == 1 && r.conn.drip != nil: // one of each kind is enough
-		case r.monitor:
-			s.resumesMonitor(t, r.stream)
-		case len(r.ids) > 0:
-			contiguous(t, r.stream)
-			s.resumes(t, r.stream)
-		case r.name != "run": // its events have no ids
-			t.Errorf("%s: no event came", r.name)
-		}
-	}
-}
-
-// wakeOnceCutOff lets each client read as soon as the server has closed its connection: the kernel keeps the unread data no longer
-// than the write timeout.
-func (s *server) wakeOnceCutOff(slow []slowReader) {
-	s.t.Helper()
-	asleep := slices.Clone(slow)
-	s.until("rid of its slow readers", func() bool {
-		held := s.held()
-		maps.Copy(held, s.held()) // a single listing may miss some
-		asleep = slices.DeleteFunc(asleep, func(r slowReader) bool {
-			if held[r.port()] {
-				return false
-			}
-			close(r.hurry)
-			return true
-		})
-		return len(asleep) == 0
-	})
-}
-
-// resumes checks that a client that reconnects gets the rest of the thread's log.
-func (s *server) resumes(t *testing.T, st *stream) {
-	t.Helper()
-	all := s.all(st.thread)
-	d := st.door
-	if d.owner || d.name == "connect" {
-		d = doors[0]
-	}
-	again := s.open(d, visit{thread: st.thread, after: st.last})
-	again.ids = slices.Clone(st.ids)
-	for again.ids[len(again.ids)-1] < int64(len(all)) {
-		if _, err := again.next(); err != nil {
-			t.Errorf("%s after %s: %v", d.name, again.last, err)
-			return
-		}
-	}
-	contiguous(t, again)
-	if again.ids[0] != 1 && st.name != "connect" {
-		t.Errorf("%s began with %d", st.name, again.ids[0])
-	}
-	again.close()
-}
-
-// resumesMonitor checks that a monitor's client that reconnects resumes, or gets a notice that it cannot.
-func (s *server) resumesMonitor(t *testing.T, st *stream) {
-	t.Helper()
-	again := s.open(st.door, visit{after: st.last})
-	defer again.close()
-	first, err := again.next()
-	if err == nil && first.id == "" {
-		first, err = again.next()
-	}
-	if err != nil || first.id == "" || first.id != st.last && first.typ != "reset" && first.typ != "STATE_SNAPSHOT" {
-		t.Errorf("%s after %q: %+v, %v", st.name, st.last, first, err)
 	}
 }
