@@ -3,9 +3,6 @@ package storage_test
 import (
 	"fmt"
 	"testing"
-	"time"
-
-	"github.com/batonrun/baton/runtime/data"
 )
 
 // BenchmarkCommit measures a committer under load: a batch of events of several threads, and with rows also the start
@@ -66,37 +63,6 @@ func BenchmarkEvents(b *testing.B) {
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 			})
 		}
-	}
-}
-
-// BenchmarkDeleteThread deletes threads of 500 runs and 100 000 events in parts. It measures how long one part delays
-// commits.
-func BenchmarkDeleteThread(b *testing.B) {
-	runs := 500
-	if testing.Short() {
-		runs /= 100
-	}
-	for name, open := range databases {
-		b.Run(name, func(b *testing.B) {
-			db := joined(b, open(b))
-			parts, longest := 0, time.Duration(0)
-			b.ResetTimer()
-			for range b.N {
-				b.StopTimer()
-				log, _ := history(b, db, 1, runs, 200)
-				b.StartTimer()
-				for ; ; parts++ {
-					if _, err := db.Thread(b.Context(), log.threads[0]); err != nil {
-						break
-					}
-					start := time.Now()
-					log.commit(b, nil, &data.Delete{ThreadKey: log.threads[0], Limit: 500})
-					longest = max(longest, time.Since(start))
-				}
-			}
-			b.ReportMetric(float64(parts)/float64(b.N), "parts/op")
-			b.ReportMetric(float64(longest.Microseconds()), "µs/longest")
-		})
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"testing/iotest"
 
 	"github.com/batonrun/baton/storage"
-	"github.com/batonrun/baton/storage/blob"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
@@ -103,37 +102,3 @@ func TestBlobs_LeavesNothingOfAnIncompleteBlob(t *testing.T) {
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-// BenchmarkBlobs stores and reads 10 MB.
-func BenchmarkBlobs(b *testing.B) {
-	chunks := openBlobs(b, postgrestest.New(b))
-	file := randomBytes(10_000_000)
-	for name, blobs := range map[string]interface {
-		Put(ctx context.Context, key, mediaType, disposition string, r io.Reader) error
-		Open(ctx context.Context, key string) (io.ReadCloser, error)
-	}{"database": chunks, "directory": blob.NewDirectory(b.TempDir())} {
-		i := 0
-		b.Run(name+"/up", func(b *testing.B) {
-			b.SetBytes(int64(len(file)))
-			for b.Loop() {
-				i++
-				if err := blobs.Put(b.Context(), fmt.Sprint("p/", i), "", "", bytes.NewReader(file)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run(name+"/down", func(b *testing.B) {
-			b.SetBytes(int64(len(file)))
-			for b.Loop() {
-				r, err := blobs.Open(b.Context(), "p/1")
-				if err != nil {
-					b.Fatal(err)
-				}
-				if n, err := io.Copy(io.Discard, r); err != nil || n != int64(len(file)) {
-					b.Fatal(n, err)
-				}
-				_ = r.Close()
-			}
-		})
-	}
-}

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"math"
-	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 
@@ -32,61 +30,6 @@ func retry(tb testing.TB, commit func() error) (tries int) {
 		case time.Now().After(deadline):
 			tb.Fatalf("commit: still %v", err)
 		}
-	}
-}
-
-func TestKilledDatabaseLosesAndDoublesNothing(t *testing.T) {
-	t.Parallel()
-	rounds := 3
-	if os.Getenv("BATON_SOAK") != "" {
-		rounds = 30
-	}
-	cluster := storagetest.StartPostgres(t)
-	db := open(t, cluster.NewDatabase(t))
-	log := newLog(t, joined(t, db), 10)
-
-	done := make(chan struct{})
-	go func() { // ends after so many rounds
-		defer close(done)
-		for range rounds {
-			<-time.After(rand.N(200 * time.Millisecond))
-			if err := errors.Join(cluster.Kill(), cluster.Start()); err != nil {
-				t.Errorf("restart: %v", err)
-				return
-			}
-		}
-	}()
-	retries, runs := 0, 0
-	for running := true; running; {
-		select {
-		case <-done:
-			running = false
-		default:
-		}
-		events := log.batch(30)
-		log.n++
-		b := &data.Batch{Events: events}
-		if log.n%3 == 0 {
-			runs++
-			b = log.decision(t, events)
-		}
-		retries += retry(t, func() error { return db.Commit(t.Context(), log.n, b) }) - 1
-	}
-	t.Logf("%d commits, %d retries", log.n, retries)
-	for i, key := range log.threads {
-		got := readLog(t, db, key, 500)
-		if len(got) != int(log.last[i]) {
-			t.Errorf("thread %d has %d events of %d", key, len(got), log.last[i])
-		}
-		for i, ev := range got {
-			if ev.ID != int64(i+1) {
-				t.Fatalf("thread %d: event %d is at place %d", key, ev.ID, i+1)
-			}
-		}
-	}
-	_, total, err := storagetest.Parts(db.Runs(t.Context(), data.RunFilter{Project: "p", Count: true}))
-	if err != nil || total != runs+10 {
-		t.Errorf("%d runs, %v, want %d", total, err, runs+10)
 	}
 }
 

@@ -267,27 +267,6 @@ func TestOpen_RefusesSchemaOfAnotherBaton(t *testing.T) {
 	}
 }
 
-func TestServerFencesTheOneBefore(t *testing.T) {
-	t.Parallel()
-	url := newSQLite(t)
-	before := open(t, url)
-	joined(t, before)
-	after, err := storage.Open(t.Context(), storage.Config{URL: url}) // as if the lock had failed
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer after.Close()
-	if err := after.Join(t.Context(), "after", ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := before.Commit(t.Context(), 1, &data.Batch{}); !errors.Is(err, data.ErrFenced) {
-		t.Errorf("Commit of the server before: %v, want ErrFenced", err)
-	}
-	if err := after.Commit(t.Context(), 1, &data.Batch{}); err != nil {
-		t.Errorf("Commit of the server after: %v", err)
-	}
-}
-
 func TestOpenNeedsTheSchema(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
