@@ -1,12 +1,10 @@
 package baton_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -261,34 +259,6 @@ func TestNew_RefusesAPIKeysWithAccounts(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "APIKeys") {
 		t.Error(err)
-	}
-}
-
-func BenchmarkKey(b *testing.B) {
-	s := open(b, baton.Config{
-		Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true, Limits: baton.Limits{RequestsPerUser: -1, RequestsPerProject: -1}},
-	})
-	text, _, err := s.CreateAPIKey(b.Context(), "alice", []string{"p1"}, runtime.RoleUser, time.Time{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	req := fmt.Sprintf("GET /api/v1/workflows HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", text)
-	c, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	r := bufio.NewReader(c)
-	for b.Loop() {
-		if _, err := io.WriteString(c, req); err != nil {
-			b.Fatal(err)
-		}
-		res, err := http.ReadResponse(r, nil)
-		if err != nil || res.StatusCode != http.StatusOK {
-			b.Fatal(res, err)
-		}
-		_, _ = io.Copy(io.Discard, res.Body)
-		_ = res.Body.Close()
 	}
 }
 

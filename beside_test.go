@@ -2,16 +2,12 @@ package baton_test
 
 import (
 	"context"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/mcp"
-	"github.com/batonrun/baton/plugins/process"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -80,51 +76,5 @@ func TestStart_FirstRunSeesTools(t *testing.T) {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s: no %q in %s", agent, want, body)
 		}
-	}
-}
-
-// Programs that are missing, and servers that never answer, delay and stop nothing.
-func TestStart_WithoutPrograms(t *testing.T) {
-	t.Parallel()
-	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		<-r.Context().Done()
-	}))
-	t.Cleanup(silent.Close)
-	web, err := mcp.New(mcp.Config{Name: "web", URL: silent.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone, err := mcp.New(mcp.Config{Name: "gone", Command: []string{"no-such-program"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	agent, err := process.NewAgent(process.Config{Info: plugins.Info{Name: "missing"}, Command: []string{"no-such-program"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := open(t, baton.Config{Listen: "127.0.0.1:0", Plugins: []plugins.Plugin{web, gone, agent}})
-	if res := send(t, http.MethodGet, s.URL()+"/healthz", ""); res.StatusCode != http.StatusOK {
-		t.Errorf("/healthz: %d", res.StatusCode)
-	}
-	select {
-	case <-web.Settled():
-		t.Error("the start has waited")
-	default:
-	}
-	<-gone.Settled()
-	<-agent.Settled()
-	if res := send(t, http.MethodGet, s.URL()+"/readyz", ""); res.StatusCode != http.StatusOK {
-		t.Errorf("/readyz: %d", res.StatusCode)
-	}
-	res := send(t, http.MethodGet, s.URL()+"/api/v1/agents", "")
-	body := answer(t, res)
-	if !strings.Contains(body, "no-such-program") {
-		t.Errorf("no reason in %s", body)
-	}
-	res = send(t, http.MethodPost, s.URL()+"/api/v1/agent/runs", `{"agent":"missing","content":"x"}`, "Accept", "text/event-stream")
-	body = answer(t, res)
-	if !strings.Contains(body, "agent_unavailable") || !strings.Contains(body, "no-such-program") {
-		t.Errorf("no reason in %s", body)
 	}
 }

@@ -349,28 +349,3 @@ func TestGuesses_AreLimited(t *testing.T) {
 		}
 	}
 }
-
-func TestLimits_ShowBytesInFlight(t *testing.T) {
-	t.Parallel()
-	s := open(t, baton.Config{
-		Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true, Timeouts: baton.Timeouts{OnDisconnectGrace: 6 * time.Second, Ping: 7 * time.Second}},
-	})
-	alice, _ := newKey(t, s, "alice", time.Time{})
-	got := answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "", "Authorization", alice))
-	for _, want := range []string{
-		`"inFlight":100663296,"leastRate":4096,`, `"guessesPerPeer":60}`,
-		`"onDisconnectGrace":6,"requestHead":10,"requestBody":60,"answer":3600,"stall":10,"idle":3600,"write":14,"ping":7`,
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %s in %s", want, got)
-		}
-	}
-	usual := open(t, baton.Config{Listen: "127.0.0.1:0"})
-	var told struct {
-		Server struct{ Connections, ConnectionsPerPeer, GuessesPerPeer *int }
-	}
-	if err := json.Unmarshal([]byte(answer(t, send(t, "GET", usual.URL()+"/api/v1/limits", ""))), &told); err != nil ||
-		told.Server.Connections == nil || *told.Server.ConnectionsPerPeer != *told.Server.Connections/2 {
-		t.Errorf("the defaults: %+v, %v", told, err)
-	}
-}

@@ -348,23 +348,6 @@ func TestStreamLimit(t *testing.T) {
 	}
 }
 
-// Each command on a socket counts as a request.
-func TestRateLimit_CountsCommands(t *testing.T) {
-	t.Parallel()
-	s := bounded(t, slowly())
-	alice, _ := newKey(t, s, "alice", time.Time{})
-	socket, got := dial(t, s.URL()+"/api/v1/ws", http.Header{"Authorization": {alice}})
-	if got != http.StatusSwitchingProtocols {
-		t.Fatal(got)
-	}
-	go func() { // ends with the socket
-		for socket.WriteMessage(websocket.TextMessage, []byte(`{"op":"unsubscribe","threadId":"none"}`)) == nil {
-		}
-	}()
-	hear(t, socket, `"rate_limited"`)
-	_ = socket.Close()
-}
-
 func TestLimits_ShowAttachments(t *testing.T) {
 	t.Parallel()
 	s := bounded(t, withKeys(baton.Limits{}))

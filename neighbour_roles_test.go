@@ -43,7 +43,7 @@ var (
 // Each role may do to the owner's things only the allowed operations.
 func TestRoles_OnSocketsAndWithTools(t *testing.T) {
 	t.Parallel()
-	sites(t, func(s site) {
+	at(t, "", func(s site) {
 		there := s.offers()
 		s.holds("sockets", fmt.Sprint(onSockets), there.commands)
 		for _, c := range withTools {
@@ -75,7 +75,7 @@ func TestRoles_OnSocketsAndWithTools(t *testing.T) {
 // the request names another user.
 func TestNames_SharedByUsers(t *testing.T) {
 	t.Parallel()
-	sites(t, func(s site) {
+	at(t, "", func(s site) {
 		const boss, admin = "p1/boss/operator", "p1/adam/admin"
 		sleeps := `{"agent":"scripted","threadId":"main","runId":"same","content":"{\"do\":[{\"tool\":\"sleep\",\"args\":{\"ms\":600000}}]}"}`
 		var threads []string
@@ -119,7 +119,7 @@ func TestNames_SharedByUsers(t *testing.T) {
 // While the owner works and others watch the lists, only callers that may see the runs get updates.
 func TestNeighbours_GetNoListUpdates(t *testing.T) {
 	t.Parallel()
-	sites(t, func(s site) {
+	at(t, "", func(s site) {
 		const owner = "p1/alice/user"
 		var told, silent []desk
 		for _, user := range []string{owner, "p1/vic/viewer", "p1/adam/admin", "p1/mallory/user", "p2/alice/user", "p3/vic/viewer", "p5/adam/admin"} {

@@ -21,7 +21,6 @@ import (
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/plugins/builtin"
-	"github.com/batonrun/baton/storage/postgrestest"
 )
 
 // The neighbour tests request one user's things, the owner's, at every door as other users. The requests are in
@@ -52,12 +51,7 @@ type site struct {
 // sites runs a test on both databases.
 func sites(t *testing.T, test func(s site)) {
 	t.Helper()
-	for name, database := range map[string]func() string{
-		"SQLite":     func() string { return "" },
-		"PostgreSQL": func() string { return postgrestest.New(t) },
-	} {
-		t.Run(name, func(t *testing.T) { at(t, database(), test) })
-	}
+	onBoth(t, func(t *testing.T, database string) { at(t, database, test) })
 }
 
 // at runs a test on a database.
@@ -309,7 +303,7 @@ func TestNeighbours_LearnNothing(t *testing.T) {
 			"p2/alice/user",   // the same name in another project
 			"p5/adam/admin",
 		}
-		if strings.HasSuffix(s.Name(), "/SQLite") { // the database does not know these roles
+		if strings.HasSuffix(s.Name(), "/sqlite") { // the database does not know these roles
 			neighbours = append(neighbours, "p3/vic/viewer", "p4/olga/operator")
 		}
 		for _, neighbour := range neighbours {
@@ -406,7 +400,7 @@ func (s site) state(owner string, t things) (all []string) {
 // While the owner works and others watch monitors, they see nothing of the owner, from any cursor.
 func TestNeighbours_SeeNothingOnMonitors(t *testing.T) {
 	t.Parallel()
-	sites(t, func(s site) {
+	at(t, "", func(s site) {
 		owner, theirs := s.settle("")
 		watched := 0
 		for op, list := range cases {

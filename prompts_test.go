@@ -23,8 +23,6 @@ import (
 	"github.com/batonrun/baton/plugins/tools"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/storage/postgrestest"
-	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -40,46 +38,40 @@ type asker struct {
 // askers runs a test with an agent of a provider on both databases.
 func askers(t *testing.T, kind string, change func(*llm.Config, *baton.Config), scripts func() func(*llmtest.Request) llmtest.Script, test func(a *asker)) {
 	t.Helper()
-	for name, database := range map[string]func() string{
-		"SQLite":     func() string { return "sqlite:" + sqlitetest.New(t) },
-		"PostgreSQL": func() string { return postgrestest.New(t) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := &asker{provider: llmtest.New(scripts())}
-			t.Cleanup(a.provider.Close)
-			url := database()
-			a.file, _ = strings.CutPrefix(url, "sqlite:")
-			if a.file == url {
-				a.file = ""
-			}
-			base := a.provider.URL
-			if kind == "openai" {
-				base += "/v1"
-			}
-			var models []llms.Model
-			for _, name := range []string{"m", "other"} {
-				m, err := provider.Open(provider.Config{Provider: kind, Model: name, BaseURL: base, APIKey: promptKey})
-				if err != nil {
-					t.Fatal(err)
-				}
-				models = append(models, m)
-			}
-			lcfg := llm.Config{Name: "asker", Model: models[0], Fallbacks: models[1:], System: "Be brief.", Tools: []string{"files.*"}, Options: llms.CallOptions{Temperature: 0.5, MaxTokens: 100}}
-			cfg := baton.Config{Listen: "127.0.0.1:0", Database: url, Accounts: baton.AuthenticatorFunc(byHeader), Tuning: baton.Tuning{Limits: baton.Limits{RequestsPerUser: -1, RequestsPerProject: -1}}}
-			if change != nil {
-				change(&lcfg, &cfg)
-			}
-			agent, err := llm.New(lcfg)
+	onBoth(t, func(t *testing.T, database string) {
+		a := &asker{provider: llmtest.New(scripts())}
+		t.Cleanup(a.provider.Close)
+		a.file, _ = strings.CutPrefix(database, "sqlite:")
+		if a.file == database {
+			a.file = ""
+		}
+		base := a.provider.URL
+		if kind == "openai" {
+			base += "/v1"
+		}
+		var models []llms.Model
+		for _, name := range []string{"m", "other"} {
+			m, err := provider.Open(provider.Config{Provider: kind, Model: name, BaseURL: base, APIKey: promptKey})
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg.Plugins = append(cfg.Plugins, agent, files("files.read"), files("files.fail"))
-			a.server = open(t, cfg)
-			a.db = sqlOf(t, url)
-			a.site = site{t, a.server.URL()}
-			test(a)
-		})
-	}
+			models = append(models, m)
+		}
+		lcfg := llm.Config{Name: "asker", Model: models[0], Fallbacks: models[1:], System: "Be brief.", Tools: []string{"files.*"}, Options: llms.CallOptions{Temperature: 0.5, MaxTokens: 100}}
+		cfg := baton.Config{Listen: "127.0.0.1:0", Database: database, Accounts: baton.AuthenticatorFunc(byHeader), Tuning: baton.Tuning{Limits: baton.Limits{RequestsPerUser: -1, RequestsPerProject: -1}}}
+		if change != nil {
+			change(&lcfg, &cfg)
+		}
+		agent, err := llm.New(lcfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Plugins = append(cfg.Plugins, agent, files("files.read"), files("files.fail"))
+		a.server = open(t, cfg)
+		a.db = sqlOf(t, database)
+		a.site = site{t, a.server.URL()}
+		test(a)
+	})
 }
 
 const promptKey = "sk-s3cret-of-the-provider"
@@ -403,45 +395,6 @@ func TestPrompts_TellWhatIsMissing(t *testing.T) {
 		want := fmt.Sprintf(`{"callId":%q,"shortened":0,"dropped":1,"summarised":false}`, second[0].ID)
 		if strings.Count(log, `"context-compacted"`) != 1 || !strings.Contains(log, want) {
 			a.Errorf("the log does not tell once of %s", want)
-		}
-	})
-}
-
-// TestPrompts_OfLargeResults makes calls of a tool that returns 2 MB, for a model with a small window: its requests tell of them in brief,
-// and each result can be read whole.
-func TestPrompts_OfLargeResults(t *testing.T) {
-	t.Parallel()
-	turns := 14
-	if os.Getenv("BATON_SOAK") != "" {
-		turns = 60
-	}
-	const size = 2_000_010 // a number of lines
-	askers(t, "openai", func(c *llm.Config, b *baton.Config) {
-		c.ContextTokens, c.Steps, b.Attachments.Directory = 8000, 100, t.TempDir()
-	}, func() func(*llmtest.Request) llmtest.Script {
-		turn := 0
-		return func(*llmtest.Request) llmtest.Script {
-			if turn++; turn > turns {
-				return llmtest.Script{Steps: []llmtest.Step{llmtest.Text("done")}}
-			}
-			return llmtest.Script{Steps: toolCall(fmt.Sprint("c", turn), "files_read", fmt.Sprintf(`{"bytes":%d}`, size))}
-		}
-	}, func(a *asker) {
-		a.ask("main", "run", "Read them.")
-		for _, r := range a.provider.Requests() {
-			if len(r.Body) > 5*8000 { // the window in JSON, with the tools
-				a.Errorf("a request has %d bytes", len(r.Body))
-			}
-		}
-		calls := a.calls("run")
-		if len(calls) != turns+1 || len(calls[turns].Sent.Changes) != turns {
-			a.Fatalf("%d calls, the last with the changes %+v", len(calls), calls[len(calls)-1].Sent.Changes)
-		}
-		for i := range turns {
-			got := a.request(asking, "GET", runsPath+"run/results/"+calls[i].Answered.ToolCalls[0].ID, "")
-			if got.status != http.StatusOK || got.body != strings.Repeat("line of a file\n", size/15) {
-				a.Errorf("result %d is %d with %d bytes", i, got.status, len(got.body))
-			}
 		}
 	})
 }

@@ -17,8 +17,6 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/storage/postgrestest"
-	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -64,65 +62,60 @@ func books(paid, noted, closed *atomic.Int64) []plugins.Plugin {
 // again. It needs nothing of its origin once it has begun.
 func TestRerun_FromANode(t *testing.T) {
 	t.Parallel()
-	for name, database := range map[string]func() string{
-		"SQLite":     func() string { return "sqlite:" + sqlitetest.New(t) },
-		"PostgreSQL": func() string { return postgrestest.New(t) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			var paid, noted, closed atomic.Int64
-			s := site{t, open(t, baton.Config{Listen: "127.0.0.1:0", Database: database(), Accounts: baton.AuthenticatorFunc(byHeader), Plugins: books(&paid, &noted, &closed)}).URL()}
-			read := func(id string) (run wire.Run) { s.get(runsPath+id, &run); return run }
-			reach := func(id string, status string) (run wire.Run) {
-				s.until(id+" is "+status, func() bool { run = read(id); return string(run.Status) == status })
-				return run
-			}
-			answer := func(run wire.Run) {
-				s.must(asking, "POST", runsPath+run.ID+"/resume", fmt.Sprintf(`{"resume":[{"interruptId":%q,"status":"resolved"}]}`, run.Interrupts[0].ID))
-			}
-			rerun := func(of, body string) string {
-				return s.must(asking, "POST", runsPath+of+"/rerun", body)["runId"].(string)
-			}
-			s.must(asking, "POST", "/api/v1/agent/runs", `{"workflowId":"books","threadId":"t","runId":"first","content":"for 2026","state":{"year":2026},"metadata":{"tags":["a"]},"contextItemIds":["c"]}`)
-			answer(reach("first", "WAITING"))
-			reach("first", "FAILED")
+	onBoth(t, func(t *testing.T, database string) {
+		var paid, noted, closed atomic.Int64
+		s := site{t, open(t, baton.Config{Listen: "127.0.0.1:0", Database: database, Accounts: baton.AuthenticatorFunc(byHeader), Plugins: books(&paid, &noted, &closed)}).URL()}
+		read := func(id string) (run wire.Run) { s.get(runsPath+id, &run); return run }
+		reach := func(id string, status string) (run wire.Run) {
+			s.until(id+" is "+status, func() bool { run = read(id); return string(run.Status) == status })
+			return run
+		}
+		answer := func(run wire.Run) {
+			s.must(asking, "POST", runsPath+run.ID+"/resume", fmt.Sprintf(`{"resume":[{"interruptId":%q,"status":"resolved"}]}`, run.Interrupts[0].ID))
+		}
+		rerun := func(of, body string) string {
+			return s.must(asking, "POST", runsPath+of+"/rerun", body)["runId"].(string)
+		}
+		s.must(asking, "POST", "/api/v1/agent/runs", `{"workflowId":"books","threadId":"t","runId":"first","content":"for 2026","state":{"year":2026},"metadata":{"tags":["a"]},"contextItemIds":["c"]}`)
+		answer(reach("first", "WAITING"))
+		reach("first", "FAILED")
 
-			again := rerun("first", `{"fromNode":"shut"}`)
-			waiting := reach(again, "WAITING")
-			if waiting.ThreadID == "t" || string(waiting.Metadata) != `{"rerunFrom":"shut","rerunOf":"first","tags":["a"]}` || len(waiting.Usage) > 0 {
-				t.Errorf("the rerun is %+v with %s", waiting, waiting.Metadata)
-			}
-			var found struct{ Items []wire.Run }
-			if s.get(runsPath[:len(runsPath)-1]+"?metadata.rerunOf=first", &found); len(found.Items) != 1 || found.Items[0].ID != again {
-				t.Errorf("the origin's reruns are %v", found.Items)
-			}
-			s.must("p1/alice/admin", "DELETE", runsPath+"first", "")
-			answer(waiting)
-			if run := reach(again, "COMPLETED"); *run.OutputSummary != "closed with 1 for 2026" || len(run.Usage) > 0 {
-				t.Errorf("the rerun says %q and has used %v", *run.OutputSummary, run.Usage)
-			}
-			if paid.Load() != 1 || noted.Load() != 1 {
-				t.Errorf("completed nodes were executed again: %d, %d times", paid.Load(), noted.Load())
-			}
-			var steps struct{ Items []wire.Step }
-			s.get(runsPath+again+"/steps", &steps)
-			var names []string
-			for _, st := range steps.Items {
-				names = append(names, fmt.Sprintf("%d %s %s", st.StepNumber, st.NodeID, st.Status))
-			}
-			if got := strings.Join(names, ", "); got != "1 paid COMPLETED, 2 noted COMPLETED, 3 shut COMPLETED" {
-				t.Errorf("the rerun's steps are %s", got)
-			}
+		again := rerun("first", `{"fromNode":"shut"}`)
+		waiting := reach(again, "WAITING")
+		if waiting.ThreadID == "t" || string(waiting.Metadata) != `{"rerunFrom":"shut","rerunOf":"first","tags":["a"]}` || len(waiting.Usage) > 0 {
+			t.Errorf("the rerun is %+v with %s", waiting, waiting.Metadata)
+		}
+		var found struct{ Items []wire.Run }
+		if s.get(runsPath[:len(runsPath)-1]+"?metadata.rerunOf=first", &found); len(found.Items) != 1 || found.Items[0].ID != again {
+			t.Errorf("the origin's reruns are %v", found.Items)
+		}
+		s.must("p1/alice/admin", "DELETE", runsPath+"first", "")
+		answer(waiting)
+		if run := reach(again, "COMPLETED"); *run.OutputSummary != "closed with 1 for 2026" || len(run.Usage) > 0 {
+			t.Errorf("the rerun says %q and has used %v", *run.OutputSummary, run.Usage)
+		}
+		if paid.Load() != 1 || noted.Load() != 1 {
+			t.Errorf("completed nodes were executed again: %d, %d times", paid.Load(), noted.Load())
+		}
+		var steps struct{ Items []wire.Step }
+		s.get(runsPath+again+"/steps", &steps)
+		var names []string
+		for _, st := range steps.Items {
+			names = append(names, fmt.Sprintf("%d %s %s", st.StepNumber, st.NodeID, st.Status))
+		}
+		if got := strings.Join(names, ", "); got != "1 paid COMPLETED, 2 noted COMPLETED, 3 shut COMPLETED" {
+			t.Errorf("the rerun's steps are %s", got)
+		}
 
-			whole := rerun(again, "") // of a rerun: all of it
-			answer(reach(whole, "WAITING"))
-			if run := reach(whole, "COMPLETED"); *run.OutputSummary != "closed with 2 for 2026" || run.Usage[0].InputTokens != 7 || string(run.Metadata) != fmt.Sprintf(`{"rerunOf":%q,"tags":["a"]}`, again) {
-				t.Errorf("the whole rerun is %+v with %s", run, run.Metadata)
-			}
-			if got := s.request(asking, "POST", runsPath+whole+"/rerun", `{"fromNode":"none"}`); got.status != http.StatusBadRequest || !strings.Contains(got.body, "/fromNode") {
-				t.Errorf("from a node that is not there: %d %s", got.status, got.body)
-			}
-		})
-	}
+		whole := rerun(again, "") // of a rerun: all of it
+		answer(reach(whole, "WAITING"))
+		if run := reach(whole, "COMPLETED"); *run.OutputSummary != "closed with 2 for 2026" || run.Usage[0].InputTokens != 7 || string(run.Metadata) != fmt.Sprintf(`{"rerunOf":%q,"tags":["a"]}`, again) {
+			t.Errorf("the whole rerun is %+v with %s", run, run.Metadata)
+		}
+		if got := s.request(asking, "POST", runsPath+whole+"/rerun", `{"fromNode":"none"}`); got.status != http.StatusBadRequest || !strings.Contains(got.body, "/fromNode") {
+			t.Errorf("from a node that is not there: %d %s", got.status, got.body)
+		}
+	})
 }
 
 // bill is a tool that asks a question if its arguments say so, and then waits until others have gone on, if there are any.

@@ -138,20 +138,6 @@ func TestStart_FailsWithoutAListener(t *testing.T) {
 	}
 }
 
-// A second server with the same settings names the first one, not only its address.
-func TestStart_NamesTheServerOfTheFile(t *testing.T) {
-	t.Parallel()
-	db := "sqlite:" + sqlitetest.New(t)
-	first := open(t, baton.Config{Listen: "127.0.0.1:0", Database: db})
-	s, err := baton.New(baton.Config{Database: db, Listen: first.Addr()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "another server has the database: it listens on "+first.Addr()) {
-		t.Errorf("got %v", err)
-	}
-}
-
 // A server notices that its file is gone, and serves again when it is back.
 func TestReady_NamesAMissingFile(t *testing.T) {
 	t.Parallel()
