@@ -467,6 +467,25 @@ func TestMigrationsHaveTheSameVersions(t *testing.T) {
 	}
 }
 
+// Each start of a run looks for its thread. Planning that statement takes several times as long as executing it.
+func TestPlanOfThreadsByNameIsKept(t *testing.T) {
+	t.Parallel()
+	db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
+	conn, err := db.read.Connx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	statements := []string{"PREPARE named AS " + db.d.statement(selectThreadsByID, plain)}
+	for range 7 { // PostgreSQL tries five plans for these very parameters first
+		statements = append(statements, "EXECUTE named('{p}', '{u}', '{t}')")
+	}
+	kept, err := execAll(t, conn, append(statements, "SELECT generic_plans FROM pg_prepared_statements WHERE name = 'named'")...)
+	if err != nil || kept != "2" {
+		t.Errorf("of 7 executions %q had a plan for any parameters, %v, want 2", kept, err)
+	}
+}
+
 // PostgreSQL plans a statement once, with the statistics of that moment. The plan must stay good when the tables have
 // grown.
 func TestPlansOfGrowingTablesStayGood(t *testing.T) {

@@ -74,9 +74,10 @@ WHERE t.key = ANY (?)`
 WHERE t.key = (SELECT CASE thread_id WHEN ? THEN key END FROM threads
 	WHERE project_id = ? AND user_id = ? AND thread_id >= ? ORDER BY thread_id LIMIT 1)`
 
-	// selectThreadsByID is for PostgreSQL, which would read the whole table for a join until it has analyzed the table.
+	// selectThreadsByID is for PostgreSQL, which would read the whole table for a join until it has analyzed the table. It plans the
+	// statement once, because a subquery hides how long the lists are.
 	selectThreadsByID = `
-SELECT found.* FROM ` + unnestNames + `
+SELECT found.* FROM unnest((SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::text[])) AS asked (project, owner, name)
 CROSS JOIN LATERAL (` + selectWholeThread + byThreadID + `) AS found WHERE found.thread_id = asked.name`
 
 	// selectListedThreads is selectThreadsByID for SQLite.
