@@ -26,7 +26,7 @@ WHERE r.key = ANY (?)`
 
 	insertTerms = `
 INSERT INTO run_terms (run_key, terms)
-VALUES (?::bigint, array_to_tsvector(string_to_array(?::text, ' ')))` + replaceTerms
+VALUES (?::bigint, array_to_tsvector(string_to_array(?::text, ' ')))`
 
 	// A run that ended twice can be indexed by two processes at the same time.
 	replaceTerms = `
@@ -35,7 +35,7 @@ ON CONFLICT (run_key) DO UPDATE SET terms = excluded.terms`
 	deleteTerms = `
 DELETE FROM run_terms WHERE run_terms.run_key = ANY (?)`
 
-	// selectBegun reads the terms between two, which are of one scope (see terms.Of), on SQLite, with a look into the index for each: run_words has a row for each run of a term.
+	// selectBegun reads the terms between two, which are of one scope (see terms.Text), on SQLite, with a look into the index for each: run_words has a row for each run of a term.
 	selectBegun = `
 WITH RECURSIVE begun (term) AS (
 	SELECT (SELECT term FROM run_words WHERE term >= ? AND term <= ? LIMIT 1)
@@ -54,17 +54,17 @@ const (
 // indexed is a run with its terms.
 type indexed struct {
 	key   int64
-	terms []string
+	terms string
 }
 
 func scanTexts(rows *sql.Rows) (i indexed, err error) {
 	var r data.Run
 	err = rows.Scan(&r.Key, &r.Project, &r.User, &r.WorkflowID, &r.ThreadKey, &r.ID, jsonInto{&r.Error}, &r.OutputSummary, &r.InputQuery,
 		rawInto{&r.Metadata}, &r.ThreadID, &r.ThreadTitle)
-	return indexed{r.Key, terms.Of(&r)}, err
+	return indexed{r.Key, terms.Text(&r)}, err
 }
 
-func termCells(r *data.Run) []any { return []any{r.Key, strings.Join(terms.Of(r), " ")} }
+func termCells(r *data.Run) []any { return []any{r.Key, terms.Text(r)} }
 
 // index writes the terms of runs for a while, and returns how many of the keys it has come to. Runs that were deleted have none.
 func index(tx *tx, keys []int64) (n int, err error) {
@@ -79,10 +79,10 @@ func index(tx *tx, keys []int64) (n int, err error) {
 		}
 		rows, size := make([][]any, len(list)), 0
 		for i := range list {
-			rows[i] = []any{list[i].key, strings.Join(list[i].terms, " ")}
+			rows[i] = []any{list[i].key, list[i].terms}
 			size += textSize(rows[i])
 		}
-		if err := tx.writeSome(insertTerms, rows, size); err != nil {
+		if err := tx.writeSome(insertTerms+replaceTerms, rows, size); err != nil {
 			return n, err
 		}
 		n += len(some)

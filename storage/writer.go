@@ -262,9 +262,10 @@ func (s *session) columns(query string, rows [][]any) []any {
 		types = typesOf(query)
 		s.types[query] = types
 	}
-	arrays := make([]any, len(types))
+	arrays, columns := make([]any, len(types)), make([]cells, len(types))
 	for at, oid := range types {
-		arrays[at] = cells{rows, at, oid}
+		columns[at] = cells{rows, at, oid}
+		arrays[at] = &columns[at]
 	}
 	return arrays
 }

@@ -58,7 +58,7 @@ func (r *RunCursor) withState(ctx context.Context, recs []*Record) ([]*Record, e
 	if err == nil {
 		r.stateDue = 0
 	}
-	if err != nil || state == nil || equalJSON(state, r.sender.State) { // a client without a state does not have {} either
+	if err != nil || state == nil || r.sender.State != nil && equalJSON(state, r.sender.State) { // a client without a state does not have {} either
 		return recs, err
 	}
 	at := recs[0].Event.Common().Timestamp
@@ -118,7 +118,7 @@ func StateOf(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// equalJSON reports whether a and b are equal JSON values. An empty value equals nothing.
+// equalJSON reports whether a and b are equal JSON values.
 func equalJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true

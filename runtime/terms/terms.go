@@ -39,17 +39,20 @@ func projectScope(project string) string { return fact("project", project) }
 // userScope returns what the terms of a user begin with.
 func userScope(project, user string) string { return fact("user", project, user) }
 
-// Of returns the terms of a run, each once in each scope: of its workflow, thread and metadata, and of its names, its thread's title,
-// its input, its answer and its error.
-func Of(r *data.Run) []string {
+// Of returns the terms of a run: see Text.
+func Of(r *data.Run) []string { return strings.Split(Text(r), " ") }
+
+// Text returns the terms of a run with spaces between them, each once in each scope: of its workflow, thread and metadata, and of its
+// names, its thread's title, its input, its answer and its error.
+func Text(r *data.Run) string {
+	var text []byte
 	plain := unscoped(r)
-	list := make([]string, 0, 2*len(plain))
 	for _, scope := range []string{projectScope(r.Project), userScope(r.Project, r.User)} {
 		for _, term := range plain {
-			list = append(list, scope+term)
+			text = append(append(append(text, scope...), term...), ' ')
 		}
 	}
-	return list
+	return string(text[:len(text)-1])
 }
 
 func unscoped(r *data.Run) []string {
@@ -158,7 +161,7 @@ type set struct {
 	has   map[string]bool
 }
 
-func newSet() *set { return &set{has: make(map[string]bool)} }
+func newSet() *set { return &set{terms: make([]string, 0, 32), has: make(map[string]bool, 32)} } // as many as a short run has
 
 func (s *set) add(term string) {
 	if !s.has[term] {
@@ -259,12 +262,12 @@ func pairs(text string) iter.Seq[string] {
 
 // fact returns the term of a fact. A word never begins with its first character.
 func fact(parts ...string) string {
-	var text []byte
+	text := make([]byte, 0, 128)
 	for _, part := range parts {
 		text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
 	}
 	sum := sha256.Sum256(text)
-	return "#" + lowerCase.EncodeToString(sum[:10])
+	return string(lowerCase.AppendEncode([]byte("#"), sum[:10]))
 }
 
 // lowerCase encodes 10 bytes as 16 letters and digits. Databases do not tell upper case from lower case in terms.
