@@ -255,9 +255,16 @@ func (s *chat) resumeWaiting(ctx context.Context) error {
 		return err
 	}
 	run := found.Items[0]
+	var whole wire.Run
+	if err := s.get(ctx, s.server.runs()+"/"+run.RunID, &whole); err != nil {
+		return err
+	}
 	r := newRemote(s.server.http(), s.server)
 	r.threadID, r.runID = s.thread, run.RunID
-	r.path = "/api/v1/agent/runs/" + url.PathEscape(s.thread) + "/events?after_event_id=latest"
+	r.path = "/api/v1/agent/runs/" + url.PathEscape(s.thread) + "/events"
+	if whole.LastEvent != nil { // before the answer: the run may end at once
+		r.after = whole.LastEvent.ID
+	}
 	answered, err := s.answer(ctx, r, run.Interrupts)
 	if err != nil || !answered {
 		return err
