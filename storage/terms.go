@@ -51,17 +51,12 @@ const (
 	indexFor    = 4 * time.Millisecond // after which a transaction begins no other runs: commits wait for it
 )
 
-// indexed is a run with its terms.
-type indexed struct {
-	key   int64
-	terms string
-}
-
-func scanTexts(rows *sql.Rows) (i indexed, err error) {
+// scanTexts returns the cells of a run's terms.
+func scanTexts(rows *sql.Rows) ([]any, error) {
 	var r data.Run
-	err = rows.Scan(&r.Key, &r.Project, &r.User, &r.WorkflowID, &r.ThreadKey, &r.ID, jsonInto{&r.Error}, &r.OutputSummary, &r.InputQuery,
+	err := rows.Scan(&r.Key, &r.Project, &r.User, &r.WorkflowID, &r.ThreadKey, &r.ID, jsonInto{&r.Error}, &r.OutputSummary, &r.InputQuery,
 		rawInto{&r.Metadata}, &r.ThreadID, &r.ThreadTitle)
-	return indexed{r.Key, terms.Text(&r)}, err
+	return termCells(&r), err
 }
 
 func termCells(r *data.Run) []any { return []any{r.Key, terms.Text(r)} }
@@ -77,12 +72,11 @@ func index(tx *tx, keys []int64) (n int, err error) {
 		if err := tx.exec(deleteTerms, tx.d.list(some)); err != nil {
 			return n, err
 		}
-		rows, size := make([][]any, len(list)), 0
-		for i := range list {
-			rows[i] = []any{list[i].key, list[i].terms}
-			size += textSize(rows[i])
+		size := 0
+		for _, cells := range list {
+			size += textSize(cells)
 		}
-		if err := tx.writeSome(insertTerms+replaceTerms, rows, size); err != nil {
+		if err := tx.writeSome(insertTerms+replaceTerms, list, size); err != nil {
 			return n, err
 		}
 		n += len(some)
