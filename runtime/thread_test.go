@@ -63,47 +63,6 @@ func TestCancel_OfAnEndedRunCommitsNothing(t *testing.T) {
 	}
 }
 
-func TestOpenQuestionRefusesANewRun(t *testing.T) {
-	t.Parallel()
-	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if _, err := run.Ask(ctx, agui.Interrupt{Message: "?"}); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		msgs, err := run.Next(ctx)
-		if err != nil || len(msgs) != 1 {
-			return agui.WorkerOutput{}, fmt.Errorf("%v, %w", msgs, err)
-		}
-		return agui.WorkerOutput{Answer: "with " + msgs[0].Content}, nil
-	}}
-	b := open(t, runtime.Config{}, asker)
-	s := b.start("main", "asker", "x")
-	b.wait(s.RunID, runtime.Waiting)
-	ctx := context.Background()
-	_, err := b.StartRun(ctx, local, runtime.StartRequest{ThreadID: "main", Messages: user("y")})
-	if code(err) != "thread_waiting" {
-		t.Errorf("a new run: %v", err)
-	}
-	if _, err := b.Resume(ctx, local, s.RunID, []agui.ResumeEntry{{InterruptID: "no", Status: "resolved"}}); code(err) != "unknown_interrupt" {
-		t.Errorf("an unknown answer: %v", err)
-	}
-	if _, err := b.Append(ctx, local, s.RunID, runtime.AppendRequest{Content: "hint"}); err != nil {
-		t.Errorf("append to a waiting run: %v", err)
-	}
-	asked, _ := b.Interrupts(ctx, local, s.RunID)
-	answer := []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "cancelled"}}
-	if _, err := b.Resume(ctx, local, s.RunID, answer); err != nil {
-		t.Fatal(err)
-	}
-	b.wait(s.RunID, runtime.Completed)
-	if _, err := b.Resume(ctx, local, s.RunID, answer); code(err) != "already_answered" {
-		t.Errorf("answered twice: %v", err)
-	}
-	checkLog(t, b.log("main"))
-	if run := b.wait(s.RunID, runtime.Completed); run.Generation != 1 || *run.OutputSummary != "with hint" {
-		t.Errorf("generation %d, output %q", run.Generation, *run.OutputSummary)
-	}
-}
-
 var pickTool = []agui.Tool{{Name: "pick", Parameters: []byte(`{"type":"object"}`)}}
 
 // pending returns a run's open interrupts.
@@ -155,9 +114,7 @@ func TestReaderOfADiscardedRunWaitsForNoOther(t *testing.T) {
 	discarded, next := b.start("main", "hello", "second"), b.start("main", "hello", "third")
 	b.cancel(discarded.RunID)
 	cur, err := b.ReadRun(t.Context(), discarded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cur.Close()
 	recs, err := cur.Next(t.Context())
 	if err != nil || len(recs) != 2 || recs[0].ID != 0 || !recs[1].Terminal() {

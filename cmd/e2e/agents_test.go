@@ -83,9 +83,7 @@ func declare(t *testing.T, db database, file string, answer func(prompt) llmtest
 	dir := t.TempDir()
 	w := &world{provider: provider, file: filepath.Join(dir, "baton.yaml"), notes: filepath.Join(dir, "notes")}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.text = strings.NewReplacer(append(replace,
 		"$PROVIDER", "provider: openai, base_url: "+provider.URL+"/v1, api_key: key",
 		"$TOOLS", fmt.Sprintf("command: [%s], env: {%s: %s}, required: true", self, notes, w.notes))...).Replace(file)
@@ -96,9 +94,7 @@ func declare(t *testing.T, db database, file string, answer func(prompt) llmtest
 
 func (w *world) write(t *testing.T, file string) {
 	t.Helper()
-	if err := os.WriteFile(w.file, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(w.file, []byte(file), 0o600))
 }
 
 // noted returns the notes of the tools so far.
@@ -107,10 +103,10 @@ func (w *world) noted() []string {
 	return strings.Fields(string(text))
 }
 
-// ask starts a run of an agent and returns its id.
-func (w *world) ask(agent, thread, content string) string {
+// ask starts a run of the agent worker and returns its id.
+func (w *world) ask(thread string) string {
 	w.t.Helper()
-	status, out := w.call("POST", "/api/v1/agent/runs", map[string]any{"agent": agent, "threadId": thread, "content": content})
+	status, out := w.call("POST", "/api/v1/agent/runs", map[string]any{"agent": "worker", "threadId": thread, "content": "go"})
 	if status != http.StatusAccepted {
 		w.t.Fatalf("start: %d %v", status, out)
 	}

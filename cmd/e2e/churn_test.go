@@ -144,9 +144,7 @@ func TestChurn_LeavesNoMemory(t *testing.T) {
 	cfg.Timeouts.Ping = time.Second
 	ctx := context.Background()
 	srv, err := cmd.Start(ctx, cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), builtin.Plugins()...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() {
 		if err := srv.Shutdown(ctx); err != nil {
 			t.Error(err)

@@ -49,9 +49,7 @@ func (c *cluster) declare() []string {
 	provider := llmtest.New(func(r *llmtest.Request) llmtest.Script { return c.reply(asked(r)) })
 	c.t.Cleanup(provider.Close)
 	self, err := os.Executable()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	dir := c.t.TempDir()
 	c.notes = filepath.Join(dir, "notes")
 	file := fmt.Sprintf(`
@@ -62,9 +60,7 @@ mcp:
   tools: {command: [%s], env: {%s: %s}, required: true}
 `, lease, provider.URL, self, notes, c.notes)
 	path := filepath.Join(dir, "baton.yaml")
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, os.WriteFile(path, []byte(file), 0o600))
 	return []string{"BATON_CONFIG=" + path}
 }
 
@@ -212,9 +208,7 @@ func (c *cluster) settle() {
 		}
 		err := c.q.Select(&open, `SELECT r.id, r.status, r.owner_instance, t.thread_id FROM runs r JOIN threads t ON t.key = r.thread_key
 			WHERE r.status IN ('QUEUED', 'RUNNING', 'WAITING')`)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		must(c.t, err)
 		if len(open) == 0 {
 			return
 		}

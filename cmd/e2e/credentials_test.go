@@ -31,16 +31,12 @@ func (s *server) keys(args ...string) string {
 func (s *server) status(path string, headers ...string) (int, http.Header) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url(path), http.NoBody)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
 	res, err := client.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	_ = res.Body.Close()
 	return res.StatusCode, res.Header
 }
@@ -50,13 +46,9 @@ func (s *server) status(path string, headers ...string) (int, http.Header) {
 func TestToken_WhileKeysCannotBeFetched(t *testing.T) {
 	t.Parallel()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: public, KeyID: "k", Algorithm: "EdDSA", Use: "sig"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var well atomic.Bool
 	var sent atomic.Int64
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -74,21 +66,13 @@ func TestToken_WhileKeysCannotBeFetched(t *testing.T) {
 	}))
 	defer provider.Close()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: private, KeyID: "k"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	claims, err := json.Marshal(map[string]any{"iss": "i", "aud": "a", "sub": "u", "projects": []string{"p"}, "exp": time.Now().Add(time.Hour).Unix()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	signed, err := signer.Sign(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := start(t, database{url: "sqlite:" + t.TempDir() + "/baton.db"},
 		"BATON_AUTH=jwt", "BATON_JWKS_URL="+provider.URL, "BATON_JWT_ISSUER=i", "BATON_JWT_AUDIENCE=a")
 	ask := func() (int, http.Header) { return s.status("/api/v1/agents", "Authorization", "Bearer "+text) }

@@ -17,9 +17,7 @@ func (s *server) limited(files int) {
 	s.t.Helper()
 	s.exe = filepath.Join(s.t.TempDir(), "limited")
 	script := fmt.Sprintf("#!/bin/sh\nulimit -n %d\nexec %s \"$@\"\n", files, binary)
-	if err := os.WriteFile(s.exe, []byte(script), 0o700); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, os.WriteFile(s.exe, []byte(script), 0o700))
 	s.kill()
 	s.up()
 }
@@ -32,9 +30,7 @@ func TestIdleConnections_LeaveFilesForOthers(t *testing.T) {
 	var idle []net.Conn
 	for range 400 {
 		c, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		idle = append(idle, c)
 	}

@@ -46,10 +46,10 @@ func TestPostgres_Unavailable(t *testing.T) {
 	run := s.run("away", `{"do":[{"tokens":400,"delayMs":3},{"say":"back again"}]}`)
 	v := s.watch("away")
 	s.writes("away")
-	must(t, c.Kill)()
+	must(t, c.Kill())
 	s.turnsRed()
 	pause(away)
-	must(t, c.Start)()
+	must(t, c.Start())
 	s.turnsGreen()
 	if row := s.ended(run); row["status"] != "COMPLETED" {
 		t.Errorf("the run is %v: %v", row["status"], row["error"])
@@ -67,19 +67,13 @@ func TestSQLite_Locked(t *testing.T) {
 	run := s.run("slow", `{"do":[{"tokens":300,"delayMs":3}]}`)
 	v := s.watch("slow")
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=exclusive&_pragma=busy_timeout(10000)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	for range 3 {
 		tx, err := db.BeginTx(context.Background(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		pause(300 * time.Millisecond)
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tx.Rollback())
 	}
 	if row := s.ended(run); row["status"] != "COMPLETED" {
 		t.Errorf("the run is %v: %v", row["status"], row["error"])
@@ -181,18 +175,14 @@ func smallDisk(t *testing.T) disk {
 func (d disk) fill(t *testing.T) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(string(d), "filler"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, _ = io.Copy(f, io.LimitReader(zeros{}, 32<<20)) // until the disk is full
 	_ = f.Close()
 }
 
 func (d disk) empty(t *testing.T) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(string(d), "filler")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(string(d), "filler")))
 }
 
 type zeros struct{}

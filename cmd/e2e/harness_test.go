@@ -25,6 +25,14 @@ import (
 	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 var binary string // the real program
 
 func TestMain(m *testing.M) {
@@ -136,9 +144,7 @@ func (s *server) launch() {
 	cmd.Stdout, cmd.Stderr = s, s
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Dir = s.t.TempDir()
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, cmd.Start())
 	done := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(done) }()
 	s.mu.Lock()
@@ -210,9 +216,7 @@ var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 func (s *server) call(method, path string, body any, headers ...string) (int, map[string]any) {
 	s.t.Helper()
 	status, out, err := s.try(method, path, body, headers...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return status, out
 }
 
@@ -458,11 +462,6 @@ func (v *viewer) wait(t *testing.T) []frame {
 		t.Error(v.err)
 	}
 	return v.frames
-}
-
-func (s *server) cancel(run string) (int, map[string]any) {
-	s.t.Helper()
-	return s.call("POST", "/api/projects/default/agent-runs/"+run+"/cancel", nil)
 }
 
 // parallel calls f for 0 to n-1, width at a time.

@@ -114,9 +114,7 @@ func (a *archive) grow() {
 	var runs []string
 	err := a.q.Select(&runs, "UPDATE runs SET created_at = created_at - "+day+", finished_at = finished_at - "+day+
 		" WHERE finished_at > "+recent+" OR finished_at IS NOT NULL AND thread_key IN (SELECT key FROM threads WHERE thread_id LIKE 'old%') RETURNING id")
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	for _, run := range runs {
 		a.ages[run]++
 	}

@@ -31,7 +31,7 @@ func TestKill_AtRandomPoints(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		c := storagetest.StartPostgres(t)
-		killRounds(t, database{url: c.NewDatabase(t)}, must(t, c.Kill), must(t, c.Start))
+		killRounds(t, database{url: c.NewDatabase(t)}, func() { must(t, c.Kill()) }, func() { must(t, c.Start()) })
 	})
 }
 
@@ -115,12 +115,3 @@ func checkOnce(t *testing.T, thread string, frames []frame) {
 }
 
 func pause(d time.Duration) { <-time.After(d) }
-
-// must returns a function that calls f and fails the test on an error.
-func must(t *testing.T, f func() error) func() {
-	return func() {
-		if err := f(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}

@@ -184,9 +184,7 @@ func (s *server) bears(name string, most int, attack func()) {
 // sizeOf returns a size from the server's /proc/…/status.
 func (s *server) sizeOf(name string) (size int) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid()))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	_, rest, _ := strings.Cut(string(b), "\n"+name+":")
 	if _, err := fmt.Sscan(rest, &size); err != nil {
 		s.t.Fatal(name, err)

@@ -106,9 +106,9 @@ var allNemeses = []nemesis{
 		c.revive(i)
 	}},
 	{"restart PostgreSQL", func(c *cluster, rng *rand.Rand) {
-		must(c.t, c.postgres.Kill)()
+		must(c.t, c.postgres.Kill())
 		pause(upTo(rng, lease))
-		must(c.t, c.postgres.Start)()
+		must(c.t, c.postgres.Start())
 	}},
 }
 

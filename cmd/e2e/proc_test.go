@@ -76,9 +76,7 @@ func (s *server) held() map[int]bool {
 	held := make(map[int]bool)
 	_, port, _ := strings.Cut(s.addr, ":")
 	b, err := os.ReadFile("/proc/net/tcp")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	for line := range strings.Lines(string(b)) {
 		// sl local_address rem_address st queues timer retransmits uid timeout inode: 0 if no process has the socket open
 		f := strings.Fields(line)

@@ -87,9 +87,7 @@ func newRollout(t *testing.T, n, rounds int, delay time.Duration, env ...string)
 	tools := httptest.NewServer(r.tool)
 	t.Cleanup(tools.Close)
 	file := filepath.Join(t.TempDir(), "baton.yaml")
-	if err := os.WriteFile(file, []byte("mcp:\n  counter: {url: "+tools.URL+"}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("mcp:\n  counter: {url: "+tools.URL+"}\n"), 0o600))
 	db := database{url: postgrestest.New(t)}
 	env = append(env, "BATON_CONFIG="+file, "BATON_TIMEOUTS_DRAIN=10m",
 		"BATON_LIMITS_REQUESTS_PER_USER=0", "BATON_LIMITS_REQUESTS_PER_PROJECT=0", "BATON_LIMITS_STREAMS_PER_USER=0")

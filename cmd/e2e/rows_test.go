@@ -15,18 +15,14 @@ func sqlOf(t *testing.T, db database) *sqlx.DB {
 		driver, source = "sqlite", "file:"+file+"?_pragma=busy_timeout(60000)"
 	}
 	q, err := sqlx.Open(driver, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = q.Close() })
 	return q
 }
 
 func countOf(t *testing.T, q *sqlx.DB, query string) (n int) {
 	t.Helper()
-	if err := q.Get(&n, query); err != nil {
-		t.Fatal(err)
-	}
+	must(t, q.Get(&n, query))
 	return n
 }
 

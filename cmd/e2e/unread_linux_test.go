@@ -16,15 +16,11 @@ import (
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	var fds [2]int
-	if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Pipe2(fds[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK))
 	for err := error(nil); !errors.Is(err, syscall.EAGAIN); {
 		_, err = syscall.Write(fds[1], make([]byte, 4096))
 	}
-	if err := syscall.SetNonblock(fds[1], false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.SetNonblock(fds[1], false))
 	t.Cleanup(func() { _ = syscall.Close(fds[0]) })
 	return os.NewFile(uintptr(fds[1]), "full")
 }
@@ -33,9 +29,7 @@ func fullPipe(t *testing.T) *os.File {
 func closedPipe(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = r.Close()
 	return w
 }
@@ -49,9 +43,7 @@ func TestServe_DoesNotDependOnOutput(t *testing.T) {
 		"a full disk": func(t *testing.T) *os.File {
 			t.Helper()
 			f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return f
 		},
 	} {
@@ -61,9 +53,7 @@ func TestServe_DoesNotDependOnOutput(t *testing.T) {
 			s := &server{t: t, db: database{url: "sqlite:" + sqlitetest.New(t)}, addr: cmdtest.Address()}
 			s.cmd = exec.Command(binary, "serve", "--listen", s.addr, "--database", s.db.url, "--log-level", "debug")
 			s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = t.TempDir(), out, out
-			if err := s.cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.cmd.Start())
 			_ = out.Close()
 			s.done = make(chan struct{})
 			go func() { _ = s.cmd.Wait(); close(s.done) }() // ends with the process

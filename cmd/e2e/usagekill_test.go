@@ -169,14 +169,10 @@ func (s *server) used() tally {
 func (s *server) addsUp(want tally) {
 	s.t.Helper()
 	req, err := http.NewRequest(http.MethodGet, s.url("/api/projects/default/usage?by=user,agent,model,day&"+anyDay), nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	req.Header.Set("Accept", "text/csv")
 	res, err := client.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	defer func() { _ = res.Body.Close() }()
 	rows, err := csv.NewReader(res.Body).ReadAll()
 	if err != nil || len(rows) < 2 {

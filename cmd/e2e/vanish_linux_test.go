@@ -60,9 +60,7 @@ func TestVanishedClient_IsNoticed(t *testing.T) {
 	patient.run("silent", endless)
 	unnoticed := []*stream{patient.open(doors[0], visit{thread: "silent"})}
 	for _, st := range slices.Concat(unnoticed, gone) {
-		if err := st.vanish(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, st.vanish())
 	}
 	s.until("rid of the vanished", func() bool { return s.holds(gone) == 0 })
 	s.keeps(stay)
