@@ -51,9 +51,7 @@ func newKey(t *testing.T, s *baton.Server, user string, expires time.Time, proje
 		projects = []string{"p1"}
 	}
 	text, id, err := s.CreateAPIKey(t.Context(), user, projects, runtime.RoleUser, expires)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return "Bearer " + text, id
 }
 
@@ -137,9 +135,7 @@ func TestKeys_Authenticate(t *testing.T) {
 				t.Errorf("two keys: %s", got)
 			}
 		}
-		if err := s.RevokeAPIKey(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.RevokeAPIKey(t.Context(), id))
 		if got := status(t, "GET", agents, "Authorization", alice); got != 401 {
 			t.Errorf("a revoked key: %d", got)
 		}
@@ -156,9 +152,7 @@ func TestKeys_Authenticate(t *testing.T) {
 func talk(t *testing.T, s *baton.Server, raw string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = c.Close() }()
 	if _, err := io.WriteString(c, raw); err != nil {
 		t.Fatal(err)
@@ -196,9 +190,7 @@ func TestLog_HasNoCredentials(t *testing.T) {
 	if err == nil {
 		err = s.Start(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = s.Close() }()
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	secret := strings.TrimPrefix(alice, "Bearer ")
@@ -221,9 +213,7 @@ func TestLog_HasNoCredentials(t *testing.T) {
 		"GET /api/v1/agents HTTP/1.1\r\nHost: localhost\r\nAuthorization: " + alice, // the request ends here
 	} {
 		c, err := net.Dial("tcp", s.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := io.WriteString(c, raw); err != nil {
 			t.Fatal(err)
 		}
@@ -235,9 +225,7 @@ func TestLog_HasNoCredentials(t *testing.T) {
 	c, _ := dial(t, s.URL()+"/api/v1/ws", http.Header{"Authorization": {alice}})
 	_ = c.WriteMessage(websocket.TextMessage, []byte(`{"op":"`+secret+`"`))
 	_ = c.Close()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	halves := strings.SplitAfter(ticket, ".")
 	for _, part := range []string{secret[20:40], halves[0][:20], halves[1][:20], url.QueryEscape(ticket)} {
 		if i := strings.Index(log.String(), part); i >= 0 {
@@ -270,9 +258,7 @@ func TestIdempotencyKey_IsScoped(t *testing.T) {
 	alice, _ := newKey(t, s, "alice", time.Time{}, "p1", "p2")
 	bob, _ := newKey(t, s, "bob", time.Time{})
 	text, _, err := s.CreateAPIKey(t.Context(), "olga", []string{"p1"}, runtime.RoleOperator, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	olga := "Bearer " + text
 	post := func(key, path, body, member string) string {
 		t.Helper()

@@ -57,6 +57,14 @@ func TestMain(m *testing.M) {
 // patience is a timeout that only a hang reaches, on any machine.
 const patience = 10 * time.Minute
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // open starts a Baton. Unless cfg.Listen is set, the test serves it.
 func open(tb testing.TB, cfg baton.Config) *baton.Server {
 	tb.Helper()
@@ -74,9 +82,7 @@ func open(tb testing.TB, cfg baton.Config) *baton.Server {
 	if err == nil {
 		err = s.Start(tb.Context())
 	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			tb.Error(err)
@@ -115,9 +121,7 @@ var doors = map[string]func(testing.TB, *baton.Server) string{
 		app.Use("/api", s.Fiber())
 		app.Use("/readyz", s.Fiber())
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		served := make(chan error, 1)
 		go func() { served <- app.Listener(ln) }() // ends with Shutdown
 		tb.Cleanup(func() {
@@ -145,9 +149,7 @@ type response struct{ *http.Response }
 func send(tb testing.TB, method, url, body string, header ...string) response {
 	tb.Helper()
 	req, err := http.NewRequestWithContext(tb.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -164,9 +166,7 @@ func send(tb testing.TB, method, url, body string, header ...string) response {
 		}
 	}
 	res, err := client.Do(req)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { _ = res.Body.Close() })
 	return response{res}
 }
@@ -175,9 +175,7 @@ func send(tb testing.TB, method, url, body string, header ...string) response {
 func answer(tb testing.TB, res response) string {
 	tb.Helper()
 	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return string(b)
 }
 
@@ -248,9 +246,7 @@ func await(t *testing.T, s *baton.Server, want runtime.Status) {
 	who := runtime.MustCaller("default", "local", runtime.RoleUser)
 	for deadline := time.Now().Add(patience); ; {
 		list, err := s.Runtime().Runs(t.Context(), who, runtime.RunFilter{Limit: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(list.Rows) == 1 && list.Rows[0].Status == want {
 			return
 		}

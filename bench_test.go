@@ -88,18 +88,14 @@ func follow(tb testing.TB, url string) net.Conn {
 	tb.Helper()
 	host := strings.TrimPrefix(url, "http://")
 	c, err := net.Dial("tcp", host)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	if _, err := fmt.Fprintf(c, "GET /api/v1/agent/runs/main/events?follow=true HTTP/1.1\r\nHost: %s\r\n\r\n", host); err != nil {
 		tb.Fatal(err)
 	}
 	var buf [4 << 10]byte
 	for seen := ""; !strings.Contains(seen, "RUN_FINISHED"); {
 		n, err := c.Read(buf[:])
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		seen += string(buf[:n])
 	}
 	return c

@@ -58,9 +58,7 @@ func TestBudgets_LimitEveryDoor(t *testing.T) {
 				Listen: "127.0.0.1:0", Database: database, Tuning: baton.Tuning{APIKeys: true, Budgets: []baton.Budget{{Name: "daily", Scope: "project", Per: "day", Unit: "tokens", Limit: 150}}, Attachments: baton.Attachments{Directory: t.TempDir()}}, Plugins: []plugins.Plugin{spends{}, idleTool{}},
 			})
 			text, _, err := s.CreateAPIKey(t.Context(), "olga", []string{"p1", "p2"}, runtime.RoleOperator, time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return s, "Bearer " + text
 		}
 		s, key := serve()
@@ -151,9 +149,7 @@ func TestBudgets_LimitEveryDoor(t *testing.T) {
 			}
 		}
 		doors()
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Shutdown(t.Context()))
 		s, key = serve()
 		doors()
 	})
@@ -284,9 +280,7 @@ func TestBudgets_AreReserved(t *testing.T) {
 			return calls, users
 		}
 		viewer, _, err := s.CreateAPIKey(t.Context(), "vera", []string{"p1"}, runtime.RoleViewer, time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		viewer = "Bearer " + viewer
 		mine, users := used(uma, month+"?by=user")
 		if len(mine) != 1 || users[0] != "uma" {

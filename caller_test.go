@@ -119,9 +119,7 @@ func TestAccounts_SeeContextOfMiddleware(t *testing.T) {
 			return c.Next()
 		}, s.Fiber())
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		served := make(chan error, 1)
 		go func() { served <- app.Listener(ln) }() // ends with Shutdown
 		ask(t, "http://"+ln.Addr().String())

@@ -70,9 +70,7 @@ func TestCatalog_ShowsOriginByRole(t *testing.T) {
 		}
 		var got struct{ Agents, Tools, Servers []told }
 		res := send(t, "GET", c.url+"/api/v1/agents", "", "User", c.who)
-		if err := json.Unmarshal([]byte(answer(t, res)), &got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(answer(t, res)), &got))
 		brief := map[string]about{}
 		for kind, all := range map[string][]told{"agent ": got.Agents, "tool ": got.Tools, "server ": got.Servers} {
 			for _, a := range all {

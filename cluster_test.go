@@ -43,9 +43,7 @@ func TestCluster_ServesAttachmentsOfOtherServers(t *testing.T) {
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
 	part, err := form.CreateFormFile("file", "a.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, _ = part.Write([]byte(content))
 	_ = form.Close()
 	var up struct{ Bucket, Path string }
@@ -53,9 +51,7 @@ func TestCluster_ServesAttachmentsOfOtherServers(t *testing.T) {
 	if err := json.Unmarshal([]byte(sent), &up); err != nil || up.Path == "" {
 		t.Fatalf("%v: %s", err, sent)
 	}
-	if err := x.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Shutdown(t.Context()))
 	var at struct{ URL string }
 	signed := answer(t, send(t, http.MethodGet, y.URL()+path+"/signed-url?"+url.Values{"bucket": {up.Bucket}, "path": {up.Path}}.Encode(), ""))
 	if err := json.Unmarshal([]byte(signed), &at); err != nil || at.URL == "" {
@@ -186,9 +182,7 @@ func TestCluster_ShowsEventsOfUnknownTypes(t *testing.T) {
 	x, y := cluster(t, baton.Config{Plugins: append(builtin.Plugins(), later)})
 	answer(t, send(t, "POST", x.URL()+"/api/v1/agent/runs", start, "Accept", "text/event-stream"))
 	var row struct{ ConversationID string }
-	if err := json.Unmarshal([]byte(answer(t, send(t, "GET", y.URL()+"/api/projects/default/agent-runs/run", ""))), &row); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(answer(t, send(t, "GET", y.URL()+"/api/projects/default/agent-runs/run", ""))), &row))
 	log := "/api/v1/conversations/" + row.ConversationID + "/agent-runs/run"
 	for _, c := range []struct {
 		method, path, body string

@@ -60,9 +60,7 @@ func TestOwnFiles_TakeNoMemoryPerClient(t *testing.T) {
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	for n := range 40 {
 		c, err := narrow.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL(), "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 		_, _ = fmt.Fprintf(c, "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n%s\r\n", []string{"", "Accept-Encoding: gzip\r\n"}[n%2])
 		if line, err := bufio.NewReaderSize(c, 16).ReadString('\n'); err != nil || line != "HTTP/1.1 200 OK\r\n" {
@@ -83,9 +81,7 @@ func TestRateLimit_CountsMalformedCommands(t *testing.T) {
 	c, _ := dial(t, s.URL()+"/api/v1/ws", http.Header{"Authorization": {alice}})
 	began, refused := time.Now(), 0
 	for n := range 20 {
-		if err := c.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"op":"nope","ref":%d}`, n)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"op":"nope","ref":%d}`, n)))
 	}
 	for n := range 20 {
 		var got struct {

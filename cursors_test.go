@@ -68,9 +68,7 @@ func (r reader) await(project, run, status string) {
 func as(t *testing.T, s *baton.Server, user, project string, role runtime.Role) reader {
 	t.Helper()
 	text, _, err := s.CreateAPIKey(t.Context(), user, []string{project}, role, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return reader{t, s.URL(), "Bearer " + text}
 }
 
@@ -105,14 +103,10 @@ func TestCursor_IsSealed(t *testing.T) {
 			_, pages[list] = alice.read("GET", list+"?limit=1&cursor="+cursors[list], "")
 		}
 		run, err := s.Runtime().Run(t.Context(), runtime.MustCaller("p1", "alice", runtime.RoleAdmin), "asks too")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		forged := summed(fmt.Sprintf("runs %q %q %q %q %q %d %d %d %q %v", "p1", "alice", []runtime.Status(nil), "", "", 0,
 			time.Time{}.UnixMilli(), time.Time{}.UnixMilli(), "", false), run.Key)
-		if err := s.Shutdown(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Shutdown(context.Background()))
 
 		alice.url = openWithKeys(t, database).URL()
 		for list, want := range pages {
@@ -171,9 +165,7 @@ func TestCursor_WorksOnlyWithItsFilters(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(text), &document); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(text), &document))
 	lists := 0
 	for path, of := range document.Paths {
 		var filters []string
@@ -223,9 +215,7 @@ func TestResetSecrets_VoidsCursorsAndTickets(t *testing.T) {
 		const list, stream = "/api/v1/threads", "/api/v1/agent/runs/of%20one/events"
 		cursor := alice.next(list)
 		ticket, _ := ticketFor(t, s, alice.key, stream)
-		if err := s.ResetSecrets(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.ResetSecrets(t.Context()))
 		if status, got := alice.read("GET", list+"?cursor="+cursor, ""); status != http.StatusBadRequest || !strings.Contains(got, `"invalid_cursor"`) {
 			t.Errorf("an old cursor: %d %s", status, got)
 		}

@@ -45,13 +45,9 @@ func TestErrors_AreShort(t *testing.T) {
 		tell(what, "/api/v1/agent/runs", body)
 		tell(what, "/mcp", call("start_agent_run", body))
 		c, _ := dial(t, s.URL()+"/api/v1/ws", nil)
-		if err := c.WriteMessage(websocket.TextMessage, []byte(`{"op":"run",`+body[1:])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.WriteMessage(websocket.TextMessage, []byte(`{"op":"run",`+body[1:])))
 		_, text, err := c.ReadMessage()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		short(what+" over a socket", string(text))
 	}
 	tell("a tool", "/mcp", call(long, `{}`))

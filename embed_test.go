@@ -33,9 +33,7 @@ func TestServer_InAProgram(t *testing.T) {
 	srv, err := baton.New(baton.Config{
 		Database: "sqlite:" + sqlitetest.New(t), Plugins: builtin.Plugins(), Tuning: baton.Tuning{Tracer: traces.New(provider), Insecure: true}, // requests in memory come from no address
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	registry.MustRegister(collectors.NewGoCollector(), srv.Collector())
 	parents := map[trace.SpanID]bool{}
 	begin := func(ctx context.Context) (context.Context, trace.Span) {
@@ -60,9 +58,7 @@ func TestServer_InAProgram(t *testing.T) {
 		},
 		"Fiber": func(r *http.Request) *http.Response {
 			res, err := app.Test(r, -1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return res
 		},
 	}
@@ -82,9 +78,7 @@ func TestServer_InAProgram(t *testing.T) {
 			t.Errorf("%s before Start: %d", door, status)
 		}
 	}
-	if err := srv.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, srv.Start(t.Context()))
 	defer srv.Close()
 	clear(parents)
 	for door := range doors {
@@ -105,9 +99,7 @@ func TestServer_InAProgram(t *testing.T) {
 		t.Errorf("%d requests for runs were traced", started)
 	}
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	names := map[string]bool{}
 	for _, f := range families {
 		names[f.GetName()] = true
@@ -117,17 +109,11 @@ func TestServer_InAProgram(t *testing.T) {
 	}
 
 	local, err := baton.NewCaller("default", "local", baton.RoleUser)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	run, err := srv.StartRun(t.Context(), local, baton.StartRequest{Agent: "echo", Messages: []agui.Message{{Role: agui.RoleUser, Content: "hi"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	events, err := srv.ReadRun(t.Context(), run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for err == nil {
 		_, err = events.Next(t.Context())
 	}

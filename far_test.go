@@ -38,17 +38,13 @@ func TestRemote_ApprovalOfAnotherBaton(t *testing.T) {
 	t.Parallel()
 	there := open(t, baton.Config{Listen: "127.0.0.1:0", Plugins: []plugins.Plugin{refunds{}, refund{}}})
 	far, err := remote.New(remote.Config{Name: "far", URL: there.URL() + "/api/v1/agui/clerk"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rt := open(t, baton.Config{Listen: "127.0.0.1:0", Plugins: []plugins.Plugin{far}}).Runtime()
 	who := runtime.MustCaller("default", "local", runtime.RoleUser)
 	started, err := rt.StartRun(t.Context(), who, runtime.StartRequest{
 		Agent: "far", ThreadID: "main", Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	call := []string{"call refund", "args {\"euros\":5}", "end"}
 	if got := callsIn(t, rt, who); !slices.Equal(got, call) {
 		t.Fatalf("before the answer: %q", got)
@@ -70,22 +66,16 @@ func TestRemote_ApprovalOfAnotherBaton(t *testing.T) {
 func callsIn(t *testing.T, rt *runtime.Runtime, who runtime.Caller) (list []string) {
 	t.Helper()
 	th, err := rt.Thread(t.Context(), who, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cur, err := rt.Read(t.Context(), th, 0, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cur.Close()
 	for {
 		recs, err := cur.Next(t.Context())
 		if errors.Is(err, io.EOF) {
 			return list
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, r := range recs {
 			switch e := r.Event.(type) {
 			case agui.ToolCallStart:

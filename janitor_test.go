@@ -33,12 +33,8 @@ func TestJanitor_Tidies(t *testing.T) {
 		}
 		s.must("p1/ann/user", "POST", "/api/v1/agent/attachments", aForm, "Content-Type", "multipart/form-data; boundary=b")
 		_, id := newKey(t, server, "ann", time.Time{})
-		if err := server.RevokeAPIKey(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
-		if err := server.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, server.RevokeAPIKey(t.Context(), id))
+		must(t, server.Close())
 
 		q := sqlOf(t, database)
 		age := func(days int, table, columns, where string) {
@@ -70,9 +66,7 @@ func TestJanitor_Tidies(t *testing.T) {
 		} {
 			for deadline := time.Now().Add(patience); ; <-time.After(5 * time.Millisecond) {
 				var n int
-				if err := q.Get(&n, "SELECT count(*) FROM "+table); err != nil {
-					t.Fatal(err)
-				}
+				must(t, q.Get(&n, "SELECT count(*) FROM "+table))
 				if n == want {
 					break
 				}
@@ -92,9 +86,7 @@ func sqlOf(t *testing.T, database string) *sqlx.DB {
 		driver, source = "sqlite", "file:"+file+"?_pragma=busy_timeout(60000)"
 	}
 	q, err := sqlx.Open(driver, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = q.Close() })
 	return q
 }

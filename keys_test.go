@@ -32,9 +32,7 @@ func keyOf(t *testing.T, s *baton.Server, admin, body string) made {
 func ofRole(t *testing.T, s *baton.Server, user string, role runtime.Role, projects ...string) (header, id string) {
 	t.Helper()
 	text, id, err := s.CreateAPIKey(t.Context(), user, projects, role, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return "Bearer " + text, id
 }
 
@@ -105,9 +103,7 @@ func TestKeys_BelongToProject(t *testing.T) {
 		var told struct {
 			Items []struct{ Actor, UserID, Action, Subject, ThreadID, Credential, Address, RequestID string }
 		}
-		if err := json.Unmarshal([]byte(audit), &told); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(audit), &told))
 		var did []string
 		keys := map[string]string{"root": rootID, "boss": bossID, "alice": alice.ID, "both": shared}
 		for _, a := range told.Items {

@@ -287,9 +287,7 @@ func TestRateLimit_CountsRepeats(t *testing.T) {
 func opposite(t *testing.T, s *baton.Server) string {
 	t.Helper()
 	text, _, err := s.CreateAPIKey(t.Context(), "viewer", []string{"p1"}, baton.RoleViewer, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return "Bearer " + text
 }
 
@@ -361,9 +359,7 @@ func TestLimits_ShowAttachments(t *testing.T) {
 	}
 	const has = `"used":{"files":2,"bytes":24}`
 	admin, _, err := s.CreateAPIKey(t.Context(), "adam", []string{"p1"}, runtime.RoleAdmin, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := answer(t, send(t, "GET", s.URL()+"/api/v1/limits?user=alice", "", "Authorization", "Bearer "+admin)); !strings.Contains(got, has) {
 		t.Errorf("an admin sees alice's %s", got)
 	}
@@ -390,9 +386,7 @@ func TestInFlightLimit(t *testing.T) {
 				t.Fatal(origin.Status)
 			}
 			conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer conn.Close()
 			_, _ = fmt.Fprintf(conn, "POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: 500000\r\n\r\n%s",
 				alice, strings.Repeat(" ", 260<<10))

@@ -345,9 +345,7 @@ func routesOf(t *testing.T, s *baton.Server) (all []malformable) {
 		}
 		Components struct{ Parameters map[string]parameter }
 	}
-	if err := json.Unmarshal([]byte(answer(t, send(t, "GET", s.URL()+"/openapi.json", ""))), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(answer(t, send(t, "GET", s.URL()+"/openapi.json", ""))), &doc))
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		for _, method := range slices.Sorted(maps.Keys(doc.Paths[path])) {
 			route := malformable{method: strings.ToUpper(method), path: path}

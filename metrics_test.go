@@ -168,9 +168,7 @@ func TestMetrics_Move(t *testing.T) {
 		"baton_commit_duration_seconds_count", "baton_commit_duration_seconds_sum", "baton_commit_batch_events_count", "baton_commit_batch_events_sum",
 	)
 	stuck, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer stuck.Close()
 	_ = stuck.(*net.TCPConn).SetReadBuffer(4 << 10)
 	if _, err := fmt.Fprintf(stuck, "GET /api/v1/agent/runs/main/events HTTP/1.1\r\nHost: %s\r\n\r\n", s.Addr()); err != nil {
@@ -180,12 +178,8 @@ func TestMetrics_Move(t *testing.T) {
 	moved(t, url, "baton_replay_events_count", "baton_replay_events_sum")
 
 	db, err := storage.Open(t.Context(), storage.Config{URL: database})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(db.Join(t.Context(), "another", ""), db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(db.Join(t.Context(), "another", ""), db.Close()))
 	start("late", "echo", `"x"`)
 	eventually(t, url, map[string]string{"baton_fenced_writes_total": "1"})
 }
@@ -246,14 +240,10 @@ func TestMetrics_OnlyOnAdminListener(t *testing.T) {
 				}
 			}
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.AdminAddr()+"/debug/pprof/", http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			req.Host = "evil.example"
 			res, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			res.Body.Close()
 			if res.StatusCode != http.StatusMisdirectedRequest {
 				t.Errorf("with a foreign Host: %s", res.Status)

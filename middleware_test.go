@@ -72,9 +72,7 @@ func TestHandler_CutsOffStuckClient(t *testing.T) {
 	for _, path := range []string{"/api/v1/agent/runs/main/events", "/api/v1/agent/runs/main/ws"} {
 		host := strings.TrimPrefix(url, "http://")
 		c, err := net.Dial("tcp", host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
 		head := "GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\n"
 		if strings.HasSuffix(path, "/ws") {
@@ -97,14 +95,10 @@ func TestHandler_ReadsChunkedBodies(t *testing.T) {
 	url, _ := behindMiddleware(t, open(t, baton.Config{Tuning: baton.Tuning{Limits: baton.Limits{Input: 64 << 10}}}))
 	post := func(body io.Reader) int {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/agent/runs", body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Header.Set("Content-Type", fiber.MIMEApplicationJSON)
 		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = res.Body.Close()
 		return res.StatusCode
 	}

@@ -262,9 +262,7 @@ func (s site) offers() (o offers) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(s.request("", "GET", "/openapi.json", "").body), &doc); err != nil {
-		s.Fatal(err)
-	}
+	must(s, json.Unmarshal([]byte(s.request("", "GET", "/openapi.json", "").body), &doc))
 	for path, item := range doc.Paths {
 		for method := range item {
 			o.routes = append(o.routes, strings.ToUpper(method)+" "+path)

@@ -141,9 +141,7 @@ func TestNeighbours_GetNoListUpdates(t *testing.T) {
 			}
 		}
 		for _, d := range silent {
-			if err := d.c.WriteMessage(websocket.TextMessage, []byte(`{"op":"unwatch","ref":2}`)); err != nil {
-				s.Fatal(err)
-			}
+			must(s, d.c.WriteMessage(websocket.TextMessage, []byte(`{"op":"unwatch","ref":2}`)))
 			if op := d.hears(); op != "ack" {
 				s.Errorf("who does not see the run is told %s", op)
 			}
@@ -160,9 +158,7 @@ type desk struct {
 func (s site) desk(user string) desk {
 	s.Helper()
 	c, res, err := websocket.DefaultDialer.DialContext(s.Context(), "ws"+strings.TrimPrefix(s.url, "http")+"/api/v1/ws", http.Header{"User": {user}})
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	_ = res.Body.Close()
 	s.Cleanup(func() { _ = c.Close() })
 	return desk{s, c}
@@ -173,27 +169,21 @@ func (d desk) hears() string {
 	d.s.Helper()
 	_ = d.c.SetReadDeadline(time.Now().Add(patience))
 	var said struct{ Op string }
-	if err := d.c.ReadJSON(&said); err != nil {
-		d.s.Fatal(err)
-	}
+	must(d.s, d.c.ReadJSON(&said))
 	return said.Op
 }
 
 // does sends a command, and returns the code of its error, or done.
 func (d desk) does(frame string) string {
 	d.s.Helper()
-	if err := d.c.WriteMessage(websocket.TextMessage, []byte(frame)); err != nil {
-		d.s.Fatal(err)
-	}
+	must(d.s, d.c.WriteMessage(websocket.TextMessage, []byte(frame)))
 	for {
 		_ = d.c.SetReadDeadline(time.Now().Add(patience))
 		var answer struct {
 			Op, Code string
 			Ref      json.RawMessage
 		}
-		if err := d.c.ReadJSON(&answer); err != nil {
-			d.s.Fatal(err)
-		}
+		must(d.s, d.c.ReadJSON(&answer))
 		switch {
 		case answer.Ref == nil:
 		case answer.Op == "ack":

@@ -81,9 +81,7 @@ func (s site) request(user, method, path, body string, header ...string) said {
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -433,17 +431,13 @@ func (s site) watch(user, op string, c *ask, theirs things, cursor string, sees 
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, c.method, s.url+fill(c.path, theirs), http.NoBody)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	req.Header.Set("User", user)
 	if cursor != "" {
 		req.Header.Set("Last-Event-ID", cursor)
 	}
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	defer res.Body.Close()
 	lines := bufio.NewScanner(res.Body)
 	if !lines.Scan() { // the monitor is open
@@ -484,9 +478,7 @@ func (s site) opened(user string, a *ask, t things) said {
 	ctx, leave := context.WithTimeout(s.Context(), patience)
 	defer leave()
 	req, err := http.NewRequestWithContext(ctx, a.method, s.url+fill(a.path, t), strings.NewReader(fill(a.body, t)))
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	req.Header = http.Header{"User": {user}, "Content-Type": {"application/json"}}
 	for i := 0; i < len(a.header); i += 2 {
 		req.Header.Set(a.header[i], fill(a.header[i+1], t))

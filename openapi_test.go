@@ -29,9 +29,7 @@ func describesItsRoutes(t *testing.T, cfg baton.Config) {
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage
 	}
-	if err := json.NewDecoder(res.Body).Decode(&doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.NewDecoder(res.Body).Decode(&doc))
 	parameter := regexp.MustCompile(`:\w+|{\w+}`) // under any name
 	var described, mounted []string
 	for path, item := range doc.Paths {

@@ -71,13 +71,9 @@ func TestDoors_RefuseStrangeSchemasAndAttachments(t *testing.T) {
 		whole := `{"method":"agent/run","params":{"agentId":"echo"},"body":` + c.body + `}`
 		check("CopilotKit's one path", answer(t, send(t, http.MethodPost, s.URL()+"/api/copilotkit", whole)), c.code, c.place)
 		socket, _ := dial(t, s.URL()+"/api/v1/ws", nil)
-		if err := socket.WriteMessage(websocket.TextMessage, []byte(`{"op":"run",`+c.body[1:])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, socket.WriteMessage(websocket.TextMessage, []byte(`{"op":"run",`+c.body[1:])))
 		_, frame, err := socket.ReadMessage()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		check("a socket", string(frame), c.code, c.place)
 	}
 	refused := answer(t, send(t, http.MethodPost, s.URL()+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_run",`+

@@ -52,9 +52,7 @@ func askers(t *testing.T, kind string, change func(*llm.Config, *baton.Config), 
 		var models []llms.Model
 		for _, name := range []string{"m", "other"} {
 			m, err := provider.Open(provider.Config{Provider: kind, Model: name, BaseURL: base, APIKey: promptKey})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			models = append(models, m)
 		}
 		lcfg := llm.Config{Name: "asker", Model: models[0], Fallbacks: models[1:], System: "Be brief.", Tools: []string{"files.*"}, Options: llms.CallOptions{Temperature: 0.5, MaxTokens: 100}}
@@ -63,9 +61,7 @@ func askers(t *testing.T, kind string, change func(*llm.Config, *baton.Config), 
 			change(&lcfg, &cfg)
 		}
 		agent, err := llm.New(lcfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cfg.Plugins = append(cfg.Plugins, agent, files("files.read"), files("files.fail"))
 		a.server = open(t, cfg)
 		a.db = sqlOf(t, database)
@@ -159,9 +155,7 @@ func (s site) get(path string, into any) {
 	if got.status != http.StatusOK {
 		s.Fatalf("GET %s: %d %s", path, got.status, got.body)
 	}
-	if err := json.Unmarshal([]byte(got.body), into); err != nil {
-		s.Fatal(err)
-	}
+	must(s, json.Unmarshal([]byte(got.body), into))
 }
 
 // sql runs a query for one number.
@@ -228,9 +222,7 @@ func outlineOfRequest(t *testing.T, body []byte) (o outline, tools []string) {
 			Function struct{ Name string }
 		}
 	}
-	if err := json.Unmarshal(body, &req); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(body, &req))
 	var content func(role string, raw json.RawMessage)
 	content = func(role string, raw json.RawMessage) {
 		var text string
@@ -335,9 +327,7 @@ func (a *asker) secretless() {
 	if a.file != "" {
 		for _, suffix := range []string{"", "-wal"} {
 			data, err := os.ReadFile(a.file + suffix)
-			if err != nil {
-				a.Fatal(err)
-			}
+			must(a, err)
 			for _, word := range []string{promptKey, "Bearer", "x-api-key", "Authorization"} {
 				if strings.Contains(string(data), word) {
 					a.Errorf("the database has %q", word)

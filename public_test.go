@@ -20,13 +20,9 @@ func TestPublicRoutes(t *testing.T) {
 	for _, route := range s.Routes() {
 		method, path, _ := strings.Cut(route, " ")
 		req, err := http.NewRequestWithContext(t.Context(), method, s.URL()+regexp.MustCompile(`:\w+|\*\d*`).ReplaceAllString(path, "x"), http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		res, err := http.DefaultTransport.RoundTrip(req) // follows no redirects
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = res.Body.Close()
 		if res.StatusCode != http.StatusUnauthorized && method != http.MethodHead {
 			public = append(public, route)

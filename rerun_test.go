@@ -261,9 +261,7 @@ func rerunFromSubagents(t *testing.T, started string) {
 		others = make(chan struct{})
 		agent := func(name string, tools ...string) plugins.Agent {
 			agent, err := llm.New(llm.Config{Name: name, Model: l.Model, System: "I am " + name + ".", Tools: tools})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return agent
 		}
 		l.Tools = []string{"bill", "middle"}

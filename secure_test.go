@@ -26,9 +26,7 @@ func TestTLS_CarriesSockets(t *testing.T) {
 	})
 	dialer := websocket.Dialer{TLSClientConfig: &tls.Config{RootCAs: pool}}
 	c, res, err := dialer.DialContext(t.Context(), "wss"+strings.TrimPrefix(s.URL(), "https")+"/api/v1/agui/scripted/ws", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	_ = res.Body.Close()
 	converse(t, s, c)
@@ -42,15 +40,11 @@ func TestAudit_RecordsAddressAndRequestID(t *testing.T) {
 			s := open(t, baton.Config{Tuning: baton.Tuning{APIKeys: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix(trusted)}}})
 			url := doors[door](t, s)
 			key, _, err := s.CreateAPIKey(t.Context(), "root", []string{"p1"}, runtime.RoleAdmin, time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ask := func(method, path, body string) (http.Header, string) {
 				t.Helper()
 				req, err := http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for name, value := range map[string]string{
 					"Authorization": "Bearer " + key, "Content-Type": "application/json",
 					"X-Forwarded-For": "127.0.0.1, 203.0.113.9", "X-Request-Id": "request-1",
@@ -62,9 +56,7 @@ func TestAudit_RecordsAddressAndRequestID(t *testing.T) {
 					client = own
 				}
 				res, err := client.Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer res.Body.Close()
 				text, err := io.ReadAll(res.Body)
 				if err != nil || res.StatusCode >= 300 {
@@ -94,18 +86,14 @@ func TestPreflight_NeedsNoCredential(t *testing.T) {
 		ask := func(method, origin string) (int, http.Header) {
 			t.Helper()
 			req, err := http.NewRequestWithContext(t.Context(), method, s.URL()+"/api/v1/agent/runs", http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			req.Header.Set("Origin", origin)
 			if method == http.MethodOptions {
 				req.Header.Set("Access-Control-Request-Method", "POST")
 				req.Header.Set("Access-Control-Request-Headers", "authorization,idempotency-key,last-event-id,traceparent")
 			}
 			res, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			_ = res.Body.Close()
 			return res.StatusCode, res.Header
 		}

@@ -46,9 +46,7 @@ func TestRequestTimeouts(t *testing.T) {
 func knock(t *testing.T, s *baton.Server) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

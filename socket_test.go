@@ -58,9 +58,7 @@ func converse(t *testing.T, s *baton.Server, c *websocket.Conn) {
 		return pong(data)
 	})
 	input := `{"threadId":"main","messages":[{"id":"1","role":"user","content":"{\"do\":[{\"say\":\"hello\"},{\"tool\":\"sleep\",\"args\":{\"ms\":3600000}}]}"}]}`
-	if err := c.WriteMessage(websocket.TextMessage, []byte(input)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.WriteMessage(websocket.TextMessage, []byte(input)))
 	read(t, c, "TEXT_MESSAGE_CONTENT")
 	read(t, c, "TOOL_CALL_END")
 	go func() { _, _, _ = c.ReadMessage() }() // answers pings; ends with the socket
@@ -82,9 +80,7 @@ func TestSocket_WithoutPongsIsClosed(t *testing.T) {
 		s := open(t, baton.Config{Tuning: baton.Tuning{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond, Ping: 500 * time.Millisecond}}})
 		c, _ := dial(t, doors[door](t, s)+"/api/v1/agui/scripted/ws", nil)
 		input := `{"threadId":"main","messages":[{"id":"1","role":"user","content":"{\"do\":[{\"tool\":\"sleep\",\"args\":{\"ms\":3600000}}]}"}]}`
-		if err := c.WriteMessage(websocket.TextMessage, []byte(input)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.WriteMessage(websocket.TextMessage, []byte(input)))
 		read(t, c, "TOOL_CALL_END")
 		c.SetPingHandler(func(string) error { return nil })
 		go func() { _, _, _ = c.ReadMessage() }() // ends with the socket

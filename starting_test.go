@@ -45,9 +45,7 @@ func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
 	pool := certstest.Write(t, dir, "test", time.Now().Add(time.Hour))
 	cluster := storagetest.StartPostgres(t)
 	db := cluster.NewDatabase(t)
-	if err := cluster.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.Kill())
 	web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
 	var check []func(path string, status int, text string)
 	var urls []string
@@ -55,9 +53,7 @@ func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
 	for scheme, files := range map[string]baton.TLS{"http": {}, "https": {CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}} {
 		addr, admin := cmdtest.Address(), cmdtest.Address()
 		s, err := baton.New(baton.Config{Database: db, Listen: addr, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Tuning: baton.Tuning{AdminListen: admin, TLS: files}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		go func() { started <- s.Start(t.Context()) }()
 		defer s.Close()
 		urls = append(urls, scheme+"://"+addr)
@@ -79,9 +75,7 @@ func TestStart_AnswersWhileTheDatabaseIsAway(t *testing.T) {
 			t.Errorf("%s answers %s, with which a browser's EventSource would end", url, res.Status)
 		}
 	}
-	if err := cluster.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.Start())
 	for range check {
 		if err := <-started; err != nil {
 			t.Fatal(err)
@@ -98,9 +92,7 @@ func TestStart_WaitsForALockedFile(t *testing.T) {
 	t.Parallel() // SQLite itself waits ten seconds
 	path, addr := sqlitetest.New(t), cmdtest.Address()
 	other, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer other.Close()
 	other.SetMaxOpenConns(1)
 	for _, code := range []string{"PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE", "CREATE TABLE theirs (id)"} {
@@ -109,17 +101,13 @@ func TestStart_WaitsForALockedFile(t *testing.T) {
 		}
 	}
 	s, err := baton.New(baton.Config{Database: "sqlite:" + path, Listen: addr, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	started := make(chan error, 1)
 	go func() { started <- s.Start(t.Context()) }()
 	defer s.Close()
 	probe(t, http.DefaultClient, "http://"+addr+"/healthz", http.StatusOK, "ok")
 	probe(t, http.DefaultClient, "http://"+addr+"/readyz", http.StatusServiceUnavailable, "The server waits for its database")
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Close())
 	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
@@ -130,9 +118,7 @@ func TestStart_WaitsForALockedFile(t *testing.T) {
 func TestStart_FailsWithoutAListener(t *testing.T) {
 	t.Parallel()
 	s, err := baton.New(baton.Config{Database: "postgres://baton@" + cmdtest.Address() + "/baton?sslmode=disable"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("got %v", err)
 	}
@@ -144,12 +130,8 @@ func TestReady_NamesAMissingFile(t *testing.T) {
 	path := sqlitetest.New(t)
 	s := open(t, baton.Config{Listen: "127.0.0.1:0", Database: "sqlite:" + path})
 	probe(t, http.DefaultClient, s.URL()+"/readyz", http.StatusOK, "ready")
-	if err := os.Rename(path, path+".away"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(path, path+".away"))
 	probe(t, http.DefaultClient, s.URL()+"/readyz", http.StatusServiceUnavailable, "database_missing")
-	if err := os.Rename(path+".away", path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(path+".away", path))
 	probe(t, http.DefaultClient, s.URL()+"/readyz", http.StatusOK, "ready")
 }

@@ -116,9 +116,7 @@ func newStrange(t *testing.T, rng *sharedRand) *strange {
 
 func (s *strange) must(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 }
 
 func (s *strange) serve(h http.HandlerFunc) string {

@@ -96,9 +96,7 @@ func TestTicket_OpensStreams(t *testing.T) {
 		if got != http.StatusSwitchingProtocols {
 			t.Fatalf("a socket: %d", got)
 		}
-		if err := c.WriteMessage(websocket.TextMessage, []byte(`{"op":"run","agent":"echo","content":"hello"}`)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.WriteMessage(websocket.TextMessage, []byte(`{"op":"run","agent":"echo","content":"hello"}`)))
 		hear(t, c, `"op":"ack"`)
 		if runs, err := s.Runtime().Runs(t.Context(), runtime.MustCaller("p2", "alice", runtime.RoleUser), runtime.RunFilter{Limit: 10}); err != nil || len(runs.Rows) != 1 {
 			t.Errorf("a socket for p2 has started %d runs there, %v", len(runs.Rows), err)
@@ -107,16 +105,12 @@ func TestTicket_OpensStreams(t *testing.T) {
 			t.Errorf("another socket: %d", got)
 		}
 
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Shutdown(t.Context()))
 		s = openWithKeys(t, database)
 		if got := status(t, "GET", s.URL()+path+"?ticket="+ticket); got != 200 {
 			t.Errorf("after a restart: %d", got)
 		}
-		if err := s.RevokeAPIKey(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.RevokeAPIKey(t.Context(), id))
 		if got := status(t, "GET", s.URL()+path+"?ticket="+ticket); got != 401 {
 			t.Errorf("a ticket of a revoked key: %d", got)
 		}
@@ -234,9 +228,7 @@ func TestStreams_EndWithCredential(t *testing.T) {
 			all := openAll(t, s, alice, works)
 			if name == "revoked" {
 				opening = max(opening, time.Since(began))
-				if err := s.RevokeAPIKey(t.Context(), id); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.RevokeAPIKey(t.Context(), id))
 			}
 			for _, o := range all {
 				select {
@@ -259,9 +251,7 @@ func TestStreams_EndWithCredential(t *testing.T) {
 			deadline := time.Now().Add(patience)
 			for {
 				runs, err := s.Runtime().Runs(t.Context(), who, runtime.RunFilter{Statuses: []runtime.Status{runtime.Completed}, Limit: 10})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if len(runs.Rows) == 2 {
 					break
 				}
@@ -308,9 +298,7 @@ func TestTicket_OfOwnAccounts(t *testing.T) {
 		base := doors[door](t, s)
 		res := send(t, "POST", base+"/api/v1/stream-tickets", `{"path":"/api/v1/ws"}`, "User", "p1/alice/user")
 		var got struct{ Ticket string }
-		if err := json.NewDecoder(res.Body).Decode(&got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.NewDecoder(res.Body).Decode(&got))
 		for what, c := range map[string]struct {
 			path string
 			want int
@@ -346,9 +334,7 @@ func TestTicket_EndsWithWatchedCredential(t *testing.T) {
 	s := open(t, baton.Config{Listen: "127.0.0.1:0", Accounts: accounts})
 	res := send(t, "POST", s.URL()+"/api/v1/stream-tickets", `{"path":"/api/v1/ws"}`, "User", "p1/alice/user")
 	var got struct{ Ticket string }
-	if err := json.NewDecoder(res.Body).Decode(&got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.NewDecoder(res.Body).Decode(&got))
 	for _, want := range []int{101, 401} {
 		if _, status := dial(t, s.URL()+"/api/v1/ws?ticket="+got.Ticket, nil); status != want {
 			t.Errorf("got %d, want %d", status, want)

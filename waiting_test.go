@@ -110,9 +110,7 @@ func TestWaiting_OfQueuedRuns(t *testing.T) {
 		}
 		listed := make(map[string]string)
 		var page wire.Page[wire.Run]
-		if err := json.Unmarshal([]byte(s.request("p1/oscar/operator", "GET", "/api/projects/p1/agent-runs?status=QUEUED", "").body), &page); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(s.request("p1/oscar/operator", "GET", "/api/projects/p1/agent-runs?status=QUEUED", "").body), &page))
 		for _, r := range page.Items {
 			if r.Waiting != nil {
 				listed[r.ID] = r.Waiting.Behind

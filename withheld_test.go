@@ -55,9 +55,7 @@ func TestGuard_WithholdsWhatProvidersAnswer(t *testing.T) {
 	if err == nil {
 		err = s.Start(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -178,9 +176,7 @@ func (w *withheld) agents(t *testing.T, url string) (list []plugins.Plugin) {
 				c.BaseURL += "/v1"
 			}
 			m, err := provider.Open(c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return m
 		}
 		for _, schema := range []string{"", `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}`} {
@@ -192,9 +188,7 @@ func (w *withheld) agents(t *testing.T, url string) (list []plugins.Plugin) {
 				cfg.Name, cfg.Output = name+"-schema", json.RawMessage(schema)
 			}
 			agent, err := llm.New(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			list = append(list, agent)
 		}
 		w.vary(t, name, open)
@@ -378,9 +372,7 @@ func (e *exits) check(where, text string) {
 // over counts the runs that are over.
 func (e *exits) over() (n int) {
 	e.Helper()
-	if err := e.db.GetContext(e.Context(), &n, `SELECT count(*) FROM runs WHERE status IN ('COMPLETED', 'FAILED', 'CANCELLED')`); err != nil {
-		e.Fatal(err)
-	}
+	must(e, e.db.GetContext(e.Context(), &n, `SELECT count(*) FROM runs WHERE status IN ('COMPLETED', 'FAILED', 'CANCELLED')`))
 	return n
 }
 
@@ -433,9 +425,7 @@ func (e *exits) lookBehind(when string) {
 	e.w.mu.Unlock()
 	e.check(when+": metrics", e.request(asking, "GET", "/metrics", "").body)
 	var tables []string
-	if err := e.db.SelectContext(e.Context(), &tables, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`); err != nil {
-		e.Fatal(err)
-	}
+	must(e, e.db.SelectContext(e.Context(), &tables, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`))
 	for _, table := range tables {
 		if table != "memos" { // the records with which a run goes on after a crash
 			e.check(when+": table "+table, e.rows(table))
@@ -447,16 +437,12 @@ func (e *exits) lookBehind(when string) {
 func (e *exits) rows(table string) string {
 	e.Helper()
 	rows, err := e.db.QueryxContext(e.Context(), `SELECT * FROM `+table)
-	if err != nil {
-		e.Fatal(err)
-	}
+	must(e, err)
 	defer rows.Close()
 	var all strings.Builder
 	for rows.Next() {
 		row, err := rows.SliceScan()
-		if err != nil {
-			e.Fatal(err)
-		}
+		must(e, err)
 		for _, v := range row {
 			if raw, ok := v.([]byte); ok {
 				v = string(raw)
@@ -464,9 +450,7 @@ func (e *exits) rows(table string) string {
 			fmt.Fprintln(&all, v)
 		}
 	}
-	if err := rows.Err(); err != nil {
-		e.Fatal(err)
-	}
+	must(e, rows.Err())
 	return all.String()
 }
 
@@ -506,9 +490,7 @@ func (e *exits) monitor() func() string {
 				continue
 			}
 			req, err := http.NewRequestWithContext(ctx, list[i].method, e.url+strings.Replace(list[i].path, "agent=echo", "agent=openaichat", 1), http.NoBody)
-			if err != nil {
-				e.Fatal(err)
-			}
+			must(e, err)
 			req.Header.Set("User", asking)
 			res, err := http.DefaultClient.Do(req)
 			if err != nil || res.StatusCode != http.StatusOK {

@@ -126,9 +126,7 @@ func TestRunsShow_PrintsCallsOfModels(t *testing.T) {
 	at, _, _ = strings.Cut(at, " ")
 	at = strings.TrimSpace(at)
 	res, err := http.Post(at+"/api/v1/agui/assistant", "application/json", strings.NewReader(`{"threadId":"t","runId":"r-1","messages":[{"id":"m","role":"user","content":"What is\n6 times 7?"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, _ = io.Copy(io.Discard, res.Body) // until it is over
 	res.Body.Close()
 	r := baton(t.Context(), "runs", "show", "r-1", "--server", at).want(t, 0)

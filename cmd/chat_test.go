@@ -116,9 +116,7 @@ func TestChat_InterruptCancelsThenQuits(t *testing.T) {
 	}
 	press := func() {
 		t.Helper()
-		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(os.Getpid(), syscall.SIGINT))
 	}
 	say(`{"do":[{"say":"one"},{"tool":"sleep","args":{"ms":600000}}]}`, "→ sleep")
 	press()

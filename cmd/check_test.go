@@ -43,9 +43,7 @@ baton.yaml:4:1: listen: want an address and a port such as 127.0.0.1:8080, got "
 			Line, Column        int
 		}
 	}
-	if err := json.Unmarshal([]byte(baton(t.Context(), "check", "--json", "baton.yaml").want(t, 1).stdout), &v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(baton(t.Context(), "check", "--json", "baton.yaml").want(t, 1).stdout), &v))
 	if len(v.Errors) != 3 || v.OK || v.Errors[1].Line != 3 || v.Errors[1].Column != 26 || v.Errors[1].Path != "workflows.w.nodes.n.agent" {
 		t.Errorf("got %+v", v)
 	}
@@ -103,9 +101,7 @@ baton.yaml:4:1: listen: want an address and a port such as 127.0.0.1:8080, got "
 
 func put(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 func TestInit_WritesWorkingFile(t *testing.T) {
@@ -141,9 +137,7 @@ func TestInit_DoesNotFollowLinks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	put(t, "precious", "keep")
 	for _, name := range []string{"baton.schema.json", "baton.yaml"} {
-		if err := os.Symlink("precious", name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink("precious", name))
 		baton(t.Context(), "init")
 		if text, err := os.ReadFile("precious"); err != nil || string(text) != "keep" {
 			t.Errorf("%s: the link's target has become %.20q, %v", name, text, err)

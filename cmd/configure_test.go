@@ -12,9 +12,7 @@ import (
 func TestConfig_FlagsOverrideEnvironmentOverridesFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	file := "listen: 127.0.0.1:1\nlog:\n  level: error\n  format: json\nlimits:\n  runs: 7\n"
-	if err := os.WriteFile("baton.yaml", []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile("baton.yaml", []byte(file), 0o600))
 	t.Setenv("BATON_LISTEN", "127.0.0.1:2")
 	t.Setenv("BATON_LOG_LEVEL", "warn")
 	got := baton(t.Context(), "config", "--listen", "127.0.0.1:3").want(t, 0).stdout
@@ -53,9 +51,7 @@ func TestConfig_MasksSecrets(t *testing.T) {
 func TestConfig_OutputIsSettingsFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	first := baton(t.Context(), "config", "--log-level", "debug").want(t, 0).stdout
-	if err := os.WriteFile("printed.yaml", []byte(first), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile("printed.yaml", []byte(first), 0o600))
 	if again := baton(t.Context(), "config", "--config", "printed.yaml").want(t, 0).stdout; again != first {
 		t.Errorf("got\n%s\nwant\n%s", again, first)
 	}

@@ -39,9 +39,7 @@ func TestDocs_DatabaseURLsHaveSSLMode(t *testing.T) {
 
 func TestDocs_ExamplesHaveNoErrors(t *testing.T) {
 	text, err := os.ReadFile("../docs/agents.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("notes", 0o700); err != nil { // a context directory
 		t.Fatal(err)

@@ -53,9 +53,7 @@ func TestDoctor_ReportsFaults(t *testing.T) {
 	s := serve(t, database(t))
 	missing := filepath.Join(t.TempDir(), "nowhere", "baton.db")
 	broken := filepath.Join(t.TempDir(), "broken.db")
-	if err := os.WriteFile(broken, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(broken, []byte(strings.Repeat("no database ", 1000)), 0o600))
 	for _, w := range []struct {
 		file string
 		args string
@@ -145,9 +143,7 @@ func TestDoctor_NamesOldSnapshotsOfPostgres(t *testing.T) {
 	t.Chdir(t.TempDir())
 	url := storagetest.Postgres(t).NewDatabase(t)
 	db, err := sql.Open("postgres", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	if _, err := db.ExecContext(t.Context(), `
 CREATE FUNCTION pg_notification_queue_usage() RETURNS float8 LANGUAGE sql AS 'SELECT 0.2::float8';
@@ -157,23 +153,17 @@ FROM pg_catalog.pg_stat_activity WHERE pid <> pg_backend_pid()`); err != nil {
 		t.Fatal(err)
 	}
 	dump, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer dump.Rollback() //nolint:errcheck // it is over then
 	var pid int
-	if err := dump.QueryRowContext(t.Context(), "SELECT pg_backend_pid() FROM set_config('application_name', 'pg_dump', TRUE)").Scan(&pid); err != nil {
-		t.Fatal(err)
-	}
+	must(t, dump.QueryRowContext(t.Context(), "SELECT pg_backend_pid() FROM set_config('application_name', 'pg_dump', TRUE)").Scan(&pid))
 	args := []string{"doctor", "--database", url + "&search_path=public,pg_catalog", "--listen", cmdtest.Address()}
 	session := fmt.Sprintf(`Session %d (application_name "pg_dump", user postgres at 127.0.0.1) has had a snapshot of the database since `, pid)
 	if r := baton(t.Context(), args...).want(t, 0); !strings.Contains(r.stdout, session) || strings.Contains(r.stdout, "queue of notifications") {
 		t.Errorf("got\n%s\nwant %s", r.stdout, session)
 	}
 	_, err = db.ExecContext(t.Context(), `CREATE OR REPLACE FUNCTION pg_notification_queue_usage() RETURNS float8 LANGUAGE sql AS 'SELECT 0.3::float8'`)
-	if err := errors.Join(err, dump.Rollback()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, dump.Rollback()))
 	if r := baton(t.Context(), args...).want(t, 1); strings.Contains(r.stdout, "snapshot") || !strings.Contains(r.stdout, "queue of notifications is 30 % full") {
 		t.Errorf("got\n%s", r.stdout)
 	}
@@ -225,9 +215,7 @@ func TestDoctor_NamesTrustedProxies(t *testing.T) {
 
 func TestDoctor_ChecksCollector(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+ln.Addr().String()+"/v1")
 	look := func() string {
 		return baton(t.Context(), "doctor", "--listen", cmdtest.Address(), "--database", database(t)).want(t, 0).stdout

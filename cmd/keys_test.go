@@ -29,9 +29,7 @@ func serveWithAuth(t *testing.T, db string, auth config.Auth) *cmd.Server {
 	cfg.Listen, cfg.Database = "127.0.0.1:0", db
 	cfg.Auth = auth
 	s, err := cmd.Start(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)), builtin.Plugins()...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { stop(t, s) })
 	return s
 }
@@ -46,19 +44,13 @@ func statusOf(t *testing.T, url, token string) int {
 func get(t *testing.T, url, token string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return res.StatusCode, string(text)
 }
 
@@ -122,13 +114,9 @@ func TestKeys_BesideServer(t *testing.T) {
 				t.Errorf("a revoked key: %d", got)
 			}
 			beside, err := storage.Open(t.Context(), storage.Config{URL: db})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer beside.Close()
-			if err := beside.PutSecret(t.Context(), "something", "leaked"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, beside.PutSecret(t.Context(), "something", "leaked"))
 			keys("reset-secrets").want(t, 0) // while the server uses the database
 			if got, err := beside.Secret(t.Context(), "something"); !errors.Is(err, runtime.ErrNotFound) {
 				t.Errorf("an old secret: %q, %v", got, err)
@@ -169,9 +157,7 @@ func TestAuthSettings(t *testing.T) {
 	t.Chdir(t.TempDir())
 	secret := filepath.Join(t.TempDir(), "secret")
 	long := strings.Repeat("s3cret", 8)
-	if err := os.WriteFile(secret, []byte(long+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(secret, []byte(long+"\n"), 0o600))
 	db := database(t)
 	for i, c := range []struct {
 		file string
@@ -193,9 +179,7 @@ func TestAuthSettings(t *testing.T) {
 		{"auth: {mode: jwt, roles: [team=king]}", map[string]string{"BATON_JWT_SECRET": long}, `there is no role "king"`},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			if err := os.WriteFile(config.File, []byte(c.file+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(config.File, []byte(c.file+"\n"), 0o600))
 			for name, val := range c.env {
 				t.Setenv(name, val)
 			}
@@ -207,9 +191,7 @@ func TestAuthSettings(t *testing.T) {
 			}
 			if c.want == "" {
 				cfg, err := config.Load(nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				stop(t, serveWithAuth(t, db, cfg.Auth))
 				return
 			}
@@ -248,9 +230,7 @@ func TestClient_UsesProjectOfToken(t *testing.T) {
 		stdout.until(t, until)
 	}
 	say(`{"do":[{"tool":"sleep","args":{"ms":600000}}]}`, "→ sleep")
-	if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(os.Getpid(), syscall.SIGINT))
 	stdout.until(t, "cancelled\n")
 	say(`{"do":[{"ask":{"message":"Sure?"}},{"say":"gone on"}]}`, "? Sure?\n")
 

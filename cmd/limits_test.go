@@ -79,19 +79,13 @@ func TestLimits_ShowSettings(t *testing.T) {
 	})
 	key := strings.TrimSpace(baton(t.Context(), "keys", "create", "--database", db, "--user", "alice", "--project", "p").want(t, 0).stdout)
 	s, err := cmd.Start(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)), builtin.Plugins()...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { stop(t, s) })
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/api/v1/limits", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Authorization", "Bearer "+key)
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	var got map[string]any
 	if err := json.NewDecoder(res.Body).Decode(&got); err != nil {

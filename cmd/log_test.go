@@ -155,9 +155,7 @@ func TestLog_ReportsRunsWithoutSecrets(t *testing.T) {
 func detached(t *testing.T, url, body string) {
 	t.Helper()
 	res, err := http.Post(url+"/api/v1/agent/runs", "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	res.Body.Close()
 	if res.StatusCode != http.StatusAccepted {
 		t.Fatal(res.Status)
@@ -185,9 +183,7 @@ func attack(t *testing.T, url string) {
 	} {
 		for _, before := range []string{"", "GET /healthz HTTP/1.1\r\nHost: " + addr + "\r\n\r\n"} { // a connection's first request, and a later one
 			c, err := net.Dial("tcp", addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			_, _ = io.WriteString(c, before+request)
 			_ = c.(*net.TCPConn).CloseWrite()
 			_, _ = io.Copy(io.Discard, c)

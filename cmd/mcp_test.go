@@ -69,9 +69,7 @@ func answer[T any](c tools, name string, args map[string]any) (v T) {
 	if refused {
 		c.t.Fatalf("%s: %s", name, text)
 	}
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, json.Unmarshal([]byte(text), &v))
 	return v
 }
 
@@ -115,9 +113,7 @@ func TestMCP_SameToolsInProcessAndAsClient(t *testing.T) {
 			}
 			c := mcp(t, "--database", db)
 			list, err := c.ListTools(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			raw, err := json.MarshalIndent(list.Tools, "", "  ")
 			if err != nil || len(list.Tools) != 8 {
 				t.Fatalf("%d tools, %v", len(list.Tools), err)

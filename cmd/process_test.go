@@ -92,9 +92,7 @@ func TestServe_ProgramsDie(t *testing.T) {
 		t.Fatal(err)
 	}
 	sdk, err := filepath.Abs("../plugins/process/sdk")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for language, command := range map[string]string{"python": "python3, agent", "typescript": "node, agent.mjs"} {
 		db := "sqlite:baton.db"
 		if language == "typescript" {
@@ -145,9 +143,7 @@ func TestServe_ProgramsDie(t *testing.T) {
 			}
 
 			put(t, file, strings.ReplaceAll(source, "whole", "new"))
-			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 			stderr.until(t, "reloaded")
 			if r := run("none after"); !strings.Contains(r.stdout, "half new a 3") {
 				t.Errorf("after SIGHUP: %s%s", r.stdout, r.stderr)

@@ -26,21 +26,15 @@ func TestServe_ReloadsAtSIGHUP(t *testing.T) {
 	url := strings.Fields(stdout.String())[4]
 	offers := func() string {
 		res, err := http.Get(url + "/api/v1/workflows")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(body)
 	}
 	signal := func(log string) {
 		t.Helper()
-		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 		for deadline := time.Now().Add(10 * time.Minute); !strings.Contains(stderr.String(), log); <-time.After(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("no %q in:\n%s", log, stderr.String())
@@ -69,13 +63,9 @@ func TestServe_ReloadsAtSIGHUP(t *testing.T) {
 	}
 	hangup("workflows:\n  third: {nodes: {n: {agent: ecko}}}\n", "baton.yaml:2:30: workflows.third.nodes.n.agent")
 	hangup("# nothing but a comment\n", "baton.yaml is empty")
-	if err := os.Remove("baton.yaml"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove("baton.yaml"))
 	signal("open baton.yaml: no such file or directory")
-	if err := os.Symlink("gone.yaml", "baton.yaml"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("gone.yaml", "baton.yaml"))
 	signal("baton.yaml leads to a file that does not exist")
 	if got := offers(); !strings.Contains(got, `"second"`) {
 		t.Errorf("a bad file has changed the workflows: %s", got)
@@ -108,9 +98,7 @@ func TestServe_KeepsProgramsThatWork(t *testing.T) {
 	before := answer()
 	for command, reason := range map[string]string{"[no-such-program]": "executable file not found", "[/bin/sh, -c, exit 3]": "exit status 3"} {
 		declare(command)
-		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 		stderr.until(t, reason)
 		if got := answer(); got != before {
 			t.Errorf("behind %s: got %q, want %q", command, got, before)
@@ -120,15 +108,11 @@ func TestServe_KeepsProgramsThatWork(t *testing.T) {
 		t.Errorf("the log does not say so:\n%s", log)
 	}
 	put(t, "baton.yaml", "agents:\n  sh: {command: [/bin/sh, agent.sh]}\nmcp:\n  files: {command: [no-other-server]}\n")
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	stderr.until(t, "files: its changed program cannot be started, and the earlier one goes on")
 	put(t, "new.sh", `read a; echo '{"id":1,"result":{"protocol":1,"agent":{}}}'; read b; echo '{"id":2,"result":"from '$0 $$'"}'; cat >/dev/null`)
 	declare("[/bin/sh, new.sh]")
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	stderr.until(t, "reloaded")
 	if got := answer(); !strings.Contains(got, "from new.sh") {
 		t.Errorf("got %q", got)

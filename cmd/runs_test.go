@@ -191,9 +191,7 @@ func TestRuns_DistinguishesUsers(t *testing.T) {
 	for _, user := range []string{"ann", "bob", "olga"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+"/api/v1/agent/runs",
 			strings.NewReader(`{"agent":"scripted","runId":"same","threadId":"main","content":"{\"do\":[{\"ask\":{\"message\":\"Deploy?\"}}]}"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Header.Set("Authorization", "Bearer "+key(user, "user"))
 		req.Header.Set("Content-Type", "application/json")
 		res, err := http.DefaultClient.Do(req)

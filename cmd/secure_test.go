@@ -22,9 +22,7 @@ func TestCommands_TrustCertificateInSettings(t *testing.T) {
 	if err == nil {
 		err = s.Start(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	if !strings.HasPrefix(s.URL(), "https://") {
 		t.Errorf("the server is at %s", s.URL())
@@ -61,9 +59,7 @@ func TestDoctor_ChecksCertificate(t *testing.T) {
 			t.Errorf("no %q in\n%s", c.want, r.stdout)
 		}
 	}
-	if err := os.WriteFile(key, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(key, nil, 0o600))
 	if r := baton(t.Context(), "doctor", "--listen", cmdtest.Address(), "--tls-cert", cert, "--tls-key", key).want(t, 1); !strings.Contains(r.stdout, "wrong  tls") {
 		t.Errorf("got\n%s", r.stdout)
 	}

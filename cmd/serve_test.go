@@ -75,16 +75,12 @@ func TestBackup_BesideServerContainsRuns(t *testing.T) {
 
 	s := serve(t, "sqlite:"+copied)
 	res, err := http.Get(s.URL() + "/api/projects/default/agent-runs?threadId=kept")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	var list struct {
 		Items []struct{ Status, InputQuery string }
 	}
-	if err := json.NewDecoder(res.Body).Decode(&list); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.NewDecoder(res.Body).Decode(&list))
 	if len(list.Items) != 1 || list.Items[0].Status != "COMPLETED" || list.Items[0].InputQuery != "hello" {
 		t.Errorf("the copy holds %+v", list.Items)
 	}
@@ -96,14 +92,10 @@ func TestRestore_BringsRunsBack(t *testing.T) {
 		s := serve(t, db)
 		defer func() { _ = s.Shutdown(t.Context()) }()
 		res, err := http.Get(s.URL() + "/api/v1/threads")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer func() { _ = res.Body.Close() }()
 		var list struct{ Items []struct{} }
-		if err := json.NewDecoder(res.Body).Decode(&list); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.NewDecoder(res.Body).Decode(&list))
 		return len(list.Items)
 	}
 	baton(t.Context(), "run", "--database", db, "--thread", "first", "echo", "hello").want(t, 0)
@@ -165,9 +157,7 @@ func TestServe_StoresAttachmentsInBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	res, err := http.Post(strings.Fields(line)[4]+"/api/v1/agent/attachments", w.FormDataContentType(), &form)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusCreated {
 		t.Fatalf("status %d\n%s", res.StatusCode, &stderr)
@@ -184,9 +174,7 @@ func TestServe_StoresAttachmentsInBucket(t *testing.T) {
 
 func TestServe_StopsWhileWaitingForDatabase(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer ln.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

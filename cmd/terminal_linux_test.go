@@ -24,20 +24,12 @@ type terminal struct {
 func newTerminal(t *testing.T) *terminal {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0))
 	n, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	term := &terminal{File: person, tty: tty}
 	go func() { _, _ = io.Copy(&term.screen, person) }() // ends when the program's side is closed
 	t.Cleanup(func() {
@@ -50,9 +42,7 @@ func newTerminal(t *testing.T) *terminal {
 // resize sets the width of the terminal.
 func (term *terminal) resize(t *testing.T, columns uint16) {
 	t.Helper()
-	if err := unix.IoctlSetWinsize(int(term.tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.IoctlSetWinsize(int(term.tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
 }
 
 func (term *terminal) say(t *testing.T, text, until string) {

@@ -93,23 +93,17 @@ const (
 func ask(t *testing.T, url, body string, header ...string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/agent/runs", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream")
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(bufio.NewReader(res.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -288,9 +282,7 @@ func TestTraces_SpanServers(t *testing.T) {
 	url, stop := serveUntil(t, io.Discard, "--database", database(t))
 	script := func(do string) string {
 		text, err := json.Marshal(`{"do":[` + do + `]}`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	parent := []string{"traceparent", "00-" + traceID + "-" + clients + "-01"}
@@ -302,14 +294,10 @@ func TestTraces_SpanServers(t *testing.T) {
 		t.Fatal(out)
 	}
 	socket, res, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(url, "http")+"/api/v1/ws", http.Header{"Traceparent": {parent[1]}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	defer socket.Close()
-	if err := socket.WriteMessage(websocket.TextMessage, []byte(`{"op":"run","ref":"1","agent":"echo","content":"x"}`)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, socket.WriteMessage(websocket.TextMessage, []byte(`{"op":"run","ref":"1","agent":"echo","content":"x"}`)))
 	if _, msg, err := socket.ReadMessage(); err != nil || !strings.Contains(string(msg), `"ack"`) {
 		t.Fatalf("%s %v", msg, err)
 	}

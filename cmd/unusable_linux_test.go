@@ -77,14 +77,10 @@ func diagnosed(t *testing.T, db string) result {
 func listing(t *testing.T, dir string) (list string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text, _ := os.ReadFile(filepath.Join(dir, e.Name()))
 		list += fmt.Sprintln(e.Name(), info.Mode(), info.ModTime().UnixNano(), info.Sys().(*syscall.Stat_t).Uid, crc32.ChecksumIEEE(text))
 	}
@@ -115,9 +111,7 @@ func asSomebody(t *testing.T, dir string) {
 func glob(t *testing.T, pattern string) []string {
 	t.Helper()
 	names, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return names
 }
 
@@ -127,9 +121,7 @@ func TestUnusable_SQLite(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "notes.db")
 	execute(t, "sqlite", other, "CREATE TABLE notes (text)")
 	notes, err := os.ReadFile(other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, c := range map[string]struct {
 		text string // of the file
 		name string // of the one with the mode, after baton.db
@@ -158,9 +150,7 @@ func TestUnusable_SQLite(t *testing.T) {
 				if c.name != "/.." && c.name != "" {
 					put(t, at, "")
 				}
-				if err := os.Chmod(at, c.mode); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Chmod(at, c.mode))
 				asSomebody(t, dir)
 			}
 			diagnosed(t, "sqlite:"+path).want(t, 1).named(t, c.want...)
@@ -199,27 +189,19 @@ func TestUnusable_DamagedPages(t *testing.T) {
 func roots(t *testing.T, path string) map[string]int {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	rows, err := db.QueryContext(t.Context(), "SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer rows.Close()
 	found := map[string]int{}
 	for rows.Next() {
 		var name string
 		var root int
-		if err := rows.Scan(&name, &root); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(&name, &root))
 		found[name] = root
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rows.Err())
 	return found
 }
 
@@ -230,16 +212,12 @@ func used(t *testing.T) string {
 	s := serve(t, db)
 	baton(t.Context(), "run", "--database", db, "echo", "hello").want(t, 0)
 	res, err := http.Post(s.URL()+"/api/v1/agent/runs", "application/json", strings.NewReader(`{"agent":"scripted","content":"{\"do\": [{\"say\": \"a\"}, {\"tool\": \"sleep\", \"args\": {\"ms\": 3600000}}]}"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = res.Body.Close()
 	copied := filepath.Join(t.TempDir(), "copy.db")
 	baton(t.Context(), "backup", "--database", db, copied).want(t, 0)
 	text, err := os.ReadFile(copied)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -247,9 +225,7 @@ func used(t *testing.T) string {
 func execute(t *testing.T, driver, url string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open(driver, url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	for _, statement := range statements {
 		if _, err := db.ExecContext(t.Context(), statement); err != nil {
@@ -286,9 +262,7 @@ func TestUnusable_Postgres(t *testing.T) {
 				address = cluster.NewDatabase(t)
 			}
 			u, err := url.Parse(address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			database := strings.TrimPrefix(u.Path, "/")
 			stranger := "stranger_" + database
 			names := strings.NewReplacer("THIS", database, "STRANGER", stranger)
@@ -315,9 +289,7 @@ func TestUnusable_Postgres(t *testing.T) {
 func TestUnusable_Standby(t *testing.T) {
 	cluster := storagetest.StartPostgres(t)
 	db := cluster.NewDatabase(t)
-	if err := cluster.StandBy(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.StandBy())
 	baton(t.Context(), "doctor", "--listen", "127.0.0.1:0", "--database", db).want(t, 1).named(t, "standby", "target_session_attrs=read-write")
 	serveOnce(t, db).want(t, 1).named(t, "standby", "target_session_attrs=read-write")
 }

@@ -32,9 +32,7 @@ func TestWatch_FollowsRunThroughAnswer(t *testing.T) {
 			Event   struct{ Type string }
 		}
 	}
-	if err := json.Unmarshal([]byte(baton(t.Context(), "runs", "export", id).want(t, 0).stdout), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(baton(t.Context(), "runs", "export", id).want(t, 0).stdout), &doc))
 	if last := doc.Events[len(doc.Events)-1]; doc.Run.ID != id || doc.Run.Status != "COMPLETED" || last.Event.Type != "RUN_FINISHED" || last.EventID == 0 {
 		t.Errorf("got %+v", doc)
 	}

@@ -43,9 +43,7 @@ func TestApproval_TellsWhatWasExecuted(t *testing.T) {
 		b.wait(s.RunID, runtime.Waiting)
 		b.restart()
 		asked, err := b.Interrupts(t.Context(), local, s.RunID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		result := runtime.StartRequest{ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleTool, ToolCallID: asked[0].ID, Content: "refunded"}}}
 		if _, err := b.StartRun(t.Context(), local, result); code(err) != "invalid_answer" {
 			t.Errorf("%s: a tool message for a call that is not approved yet: %v", thread, err)
@@ -89,9 +87,7 @@ func TestApproval_TellsWhatWasExecuted(t *testing.T) {
 			t.Errorf("%s: the answer was given by %s: %v", thread, took[0].Metadata, err)
 		}
 		msgs, err := rows(b.Messages(t.Context(), local, s.RunID, 0, 50))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, m := range msgs {
 			var said struct{ ToolAgentOutput *agui.ToolOutput }
 			switch {
@@ -103,9 +99,7 @@ func TestApproval_TellsWhatWasExecuted(t *testing.T) {
 			}
 		}
 		steps, err := rows(b.Steps(t.Context(), local, s.RunID, 0, 10))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if thread == "tool" && steps[0].Input != `{"euros":99.5}` {
 			t.Errorf("the step was made with %s", steps[0].Input)
 		}
@@ -169,9 +163,7 @@ func TestAnswer_IsCheckedBeforeItIsTaken(t *testing.T) {
 		s := b.request(req)
 		b.wait(s.RunID, runtime.Waiting)
 		asked, err := b.Interrupts(t.Context(), local, s.RunID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		answer := func(payload string) []agui.ResumeEntry {
 			e := agui.ResumeEntry{InterruptID: asked[0].ID, Status: "resolved"}
 			if payload != "" {
@@ -257,9 +249,7 @@ func TestAnswer_CancelledHasNoPayload(t *testing.T) {
 	s := b.start("main", "asks", "go")
 	b.wait(s.RunID, runtime.Waiting)
 	asked, err := b.Interrupts(t.Context(), local, s.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answer := []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "cancelled", Payload: json.RawMessage(`{"yes":"unchecked"}`)}}
 	if _, err := b.Resume(t.Context(), local, s.RunID, answer); err != nil {
 		t.Fatal(err)

@@ -21,9 +21,7 @@ func TestApprover_IsNamed(t *testing.T) {
 	eve := runtime.MustCaller("p", "eve", runtime.RoleAdmin)
 	forAnn := func(c runtime.Caller, least runtime.Role) runtime.Caller {
 		c, err := c.InSteadOf("ann", least)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c
 	}
 	viewer := runtime.MustCaller("p", "vic", runtime.RoleViewer)
@@ -81,9 +79,7 @@ func TestApprover_IsNamed(t *testing.T) {
 				req.Agent, req.WorkflowID = "", name
 			}
 			s, err := b.StartRun(t.Context(), ann, req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			b.waitAs(ann, s.RunID, runtime.Waiting)
 			asked, err := b.Interrupts(t.Context(), ann, s.RunID)
 			if err != nil || len(asked) != 1 || asked[0].Message != test.message {
@@ -111,9 +107,7 @@ func TestApprover_OthersDecline(t *testing.T) {
 	}}}
 	b := open(t, runtime.Config{Accounts: true}, answering("echo", func(q string) string { return q }), flow)
 	s, err := b.StartRun(t.Context(), ann, runtime.StartRequest{WorkflowID: "flow", Messages: user("go")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.waitAs(ann, s.RunID, runtime.Waiting)
 	asked, err := b.Interrupts(t.Context(), ann, s.RunID)
 	if err == nil {

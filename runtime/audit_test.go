@@ -30,9 +30,7 @@ func TestAuditTellsWhoHasAsked(t *testing.T) {
 		s, err := b.StartRun(ctx, local.From(from), runtime.StartRequest{
 			Agent: "asks", ThreadID: "main", RunID: run, BodyHash: run,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return s
 	}
 	s := start("first")
@@ -47,14 +45,10 @@ func TestAuditTellsWhoHasAsked(t *testing.T) {
 	if _, err := b.Append(ctx, local, s.RunID, runtime.AppendRequest{Content: "refused"}); err == nil {
 		t.Error("a cancelled run takes a message")
 	}
-	if err := b.Delete(ctx, admin, s.RunID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Delete(ctx, admin, s.RunID))
 	second := start("second")
 	b.wait(second.RunID, runtime.Waiting)
-	if err := b.DeleteThread(ctx, local.From(from), "main"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.DeleteThread(ctx, local.From(from), "main"))
 	const place = "of local: main key192.0.2.7request"
 	want := []string{
 		"local start first " + place, "root cancel first " + place, "root delete first " + place, "local start second " + place,
@@ -72,9 +66,7 @@ func TestAuditTellsWhoHasAsked(t *testing.T) {
 func (b *bench) audited(admin runtime.Caller) (all []string) {
 	b.t.Helper()
 	page, err := b.AuditOf(b.t.Context(), admin, runtime.AuditFilter{Limit: 100})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	for _, a := range slices.Backward(page.Rows) {
 		all = append(all, fmt.Sprintf("%s %s %s of %s: %s %s", a.Actor, a.Action, a.RunID, a.User, a.ThreadID, a.Credential+a.Address+a.Request))
 	}
@@ -94,9 +86,7 @@ func TestAuditTellsOfEachAction(t *testing.T) {
 	}
 	owner, operator, admin := as("local", runtime.RoleUser), as("olga", runtime.RoleOperator), as("root", runtime.RoleAdmin)
 	instead, err := operator.InSteadOf("local", runtime.RoleOperator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answers := func(run string) []agui.ResumeEntry {
 		t.Helper()
 		b.wait(run, runtime.Waiting)
@@ -110,9 +100,7 @@ func TestAuditTellsOfEachAction(t *testing.T) {
 		t.Helper()
 		req.Agent, req.ThreadID = "asks", "main"
 		s, err := b.StartRun(ctx, who, req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return s
 	}
 	first := start(owner, runtime.StartRequest{RunID: "first"})
@@ -142,12 +130,8 @@ func TestAuditTellsOfEachAction(t *testing.T) {
 	b.wait("second", runtime.Waiting)
 	third := start(owner, runtime.StartRequest{RunID: "third", Multitask: runtime.InterruptRuns})
 	b.wait("third", runtime.Waiting)
-	if err := b.CancelUnanswered(ctx, owner, third); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.DeleteUser(ctx, admin, "local"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.CancelUnanswered(ctx, owner, third))
+	must(t, b.DeleteUser(ctx, admin, "local"))
 	const ofLocal = " of local: main "
 	var want []string
 	for _, a := range []struct{ actor, did string }{
@@ -182,9 +166,7 @@ func TestDeleteUserLeavesNothingOfIt(t *testing.T) {
 	start := func(who runtime.Caller, thread, agent string, key *runtime.Idempotency) runtime.Started {
 		t.Helper()
 		s, err := b.StartRun(ctx, who, runtime.StartRequest{Agent: agent, ThreadID: thread, Idempotency: key})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return s
 	}
 	key := &runtime.Idempotency{Scope: "ann's", BodyHash: "x"}
@@ -201,9 +183,7 @@ func TestDeleteUserLeavesNothingOfIt(t *testing.T) {
 		}
 	}
 	start(elsewhere, "main", "echo", nil)
-	if err := b.DeleteUser(ctx, ann, "ann"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.DeleteUser(ctx, ann, "ann"))
 	for who, want := range map[runtime.Caller]int{ann: 0, local: 1, elsewhere: 1} {
 		if list, err := b.Threads(ctx, who, runtime.ThreadFilter{Count: true}); list.Total != want || err != nil {
 			t.Errorf("%s of %s has %d threads, want %d, %v", who.User(), who.Project(), list.Total, want, err)

@@ -115,9 +115,7 @@ func newMeter(b *testing.B, url string) *meter {
 		driver = "postgres"
 	}
 	db, err := sql.Open(driver, address)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	db.SetMaxOpenConns(1)
 	b.Cleanup(func() { _ = db.Close() })
 	return &meter{db, driver == "postgres"}
@@ -125,9 +123,7 @@ func newMeter(b *testing.B, url string) *meter {
 
 func (m *meter) number(b *testing.B, query string) (n int64) {
 	b.Helper()
-	if err := m.db.QueryRowContext(b.Context(), query).Scan(&n); err != nil {
-		b.Fatal(err)
-	}
+	must(b, m.db.QueryRowContext(b.Context(), query).Scan(&n))
 	return n
 }
 
@@ -164,20 +160,14 @@ func (m *meter) cpu(b *testing.B) (used time.Duration) {
 	pids := []string{"self"}
 	if m.postgres {
 		rows, err := m.db.QueryContext(b.Context(), "SELECT pid FROM pg_stat_activity")
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		defer rows.Close()
 		for rows.Next() {
 			var pid string
-			if err := rows.Scan(&pid); err != nil {
-				b.Fatal(err)
-			}
+			must(b, rows.Scan(&pid))
 			pids = append(pids, pid)
 		}
-		if err := rows.Err(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, rows.Err())
 	}
 	for _, pid := range pids {
 		threads, _ := filepath.Glob("/proc/" + pid + "/task/*/schedstat")
@@ -202,20 +192,12 @@ func startedWith(b *testing.B, url string, a plugins.Plugin, wrap func(*storage.
 	b.Helper()
 	ctx := context.Background()
 	db, err := storage.Open(ctx, storage.Config{URL: url, Migrate: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	reg := new(host.Registry)
-	if err := reg.Add(a); err != nil {
-		b.Fatal(err)
-	}
+	must(b, reg.Add(a))
 	rt, err := runtime.New(runtime.Config{Store: wrap(db), Registry: reg, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := rt.Start(ctx); err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
+	must(b, rt.Start(ctx))
 	b.Cleanup(func() {
 		if err := errors.Join(rt.Shutdown(ctx), db.Close()); err != nil {
 			b.Error(err)
@@ -228,9 +210,7 @@ func startedWith(b *testing.B, url string, a plugins.Plugin, wrap func(*storage.
 // op is one event. Its tokens are the words of a page.
 func BenchmarkReplay(b *testing.B) {
 	page, err := os.ReadFile("../docs/protocol.md")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	words := strings.SplitAfter(string(page), " ")
 	said := 100_000
 	if testing.Short() {
@@ -251,9 +231,7 @@ func BenchmarkReplay(b *testing.B) {
 	} {
 		rt, db := startedOn(b, url, long)
 		s, err := rt.StartRun(b.Context(), local, runtime.StartRequest{Agent: "long", Messages: user("go")})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		replay(b, rt, s, func(*runtime.Record) {})
 		read := func(b *testing.B) {
 			b.Helper()
@@ -300,22 +278,16 @@ func sealedSize(b *testing.B, url string) float64 {
 func replay(b *testing.B, rt *runtime.Runtime, s runtime.Started, see func(*runtime.Record)) {
 	b.Helper()
 	th, err := rt.Thread(b.Context(), local, s.ThreadID)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	cur, err := rt.Read(b.Context(), th, 0, false)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer cur.Close()
 	for {
 		recs, err := cur.Next(b.Context())
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		for _, r := range recs {
 			see(r)
 		}

@@ -54,13 +54,9 @@ func (b *bench) contents() (all []string) {
 func (b *bench) snapshot() runtime.Snapshot {
 	b.t.Helper()
 	th, err := b.Thread(b.t.Context(), local, "main")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	s, err := b.Snapshot(b.t.Context(), th)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return s
 }
 
@@ -122,13 +118,9 @@ func TestBeside_OneKeyStartsOneRunAfterAnUnknownOutcome(t *testing.T) {
 func (b *bench) reader(follow bool) *runtime.Cursor {
 	b.t.Helper()
 	th, err := b.Thread(b.t.Context(), local, "main")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	cur, err := b.Read(b.t.Context(), th, 0, follow)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	b.t.Cleanup(cur.Close)
 	return cur
 }
@@ -144,9 +136,7 @@ func until(t *testing.T, cur interface {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, recs...)
 	}
 	return all
@@ -155,8 +145,6 @@ func until(t *testing.T, cur interface {
 func (b *bench) run(s runtime.Started) runtime.Run {
 	b.t.Helper()
 	run, err := b.Run(b.t.Context(), local, s.RunID)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return run
 }

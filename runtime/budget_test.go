@@ -304,9 +304,7 @@ func TestBudget_OfRunIsRaised(t *testing.T) {
 		run := b.start(thread, "caller", "xxxxx").RunID
 		for _, limit := range []int{200, 299} {
 			b.wait(run, runtime.Waiting)
-			if err := b.decided(local, run, fmt.Sprintf(`{"action":"raise","limit":%d}`, limit)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.decided(local, run, fmt.Sprintf(`{"action":"raise","limit":%d}`, limit)))
 		}
 		b.wait(run, runtime.Completed)
 	}
@@ -327,9 +325,7 @@ func TestBudget_AsksOnceForParallelNodes(t *testing.T) {
 	b.wait(b.start("first", "caller", "x").RunID, runtime.Completed) // uses the budget up
 	s := b.request(runtime.StartRequest{WorkflowID: "both", ThreadID: "main", Messages: user("xx")})
 	b.wait(s.RunID, runtime.Waiting)
-	if err := b.decided(local, s.RunID, `{"action":"continue"}`); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.decided(local, s.RunID, `{"action":"continue"}`))
 	b.wait(s.RunID, runtime.Completed)
 	if made.Load() != 9 {
 		t.Errorf("%d model calls, want 9", made.Load())
@@ -443,9 +439,7 @@ func TestBudget_NamesNoOtherProjectsAgent(t *testing.T) {
 	b := open(t, budgeted(of("asking"), of("private"), of("")), asking, private{asking, "elsewhere"})
 	for project, want := range map[string]string{"default": "of asking, of , ", "elsewhere": "of asking, of private, of , "} {
 		list, err := b.Budgets(runtime.MustCaller(project, "local", runtime.RoleUser))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got strings.Builder
 		for _, s := range list {
 			got.WriteString(s.Name + ", ")

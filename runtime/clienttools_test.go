@@ -49,12 +49,8 @@ func TestClientTools_AreNotReplaced(t *testing.T) {
 	b.wait(s.RunID, runtime.Waiting)
 	var calls atomic.Int64
 	reg := new(host.Registry)
-	if err := reg.Add(asks, pay(&calls)); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Replace(t.Context(), reg); err != nil {
-		t.Fatal(err)
-	}
+	must(t, reg.Add(asks, pay(&calls)))
+	must(t, b.Replace(t.Context(), reg))
 	asked, err := b.Interrupts(t.Context(), local, s.RunID)
 	if err != nil || len(asked) != 1 {
 		t.Fatal(asked, err)

@@ -170,9 +170,7 @@ func lives(t *testing.T, b *bench, what runtime.StartRequest, drive func(k int, 
 				crashed = true
 			}
 			run, err := b.Run(context.Background(), local, s.RunID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			drive(int(k), run)
 			if run.Status.Final() {
 				break
@@ -224,16 +222,12 @@ func TestCrash_BegunCallWaitsForItsTool(t *testing.T) {
 			box := &slowBox{make(chan struct{}), tool{plugins.Info{Name: "slow.get", Idempotent: true}, call}}
 			time.AfterFunc(settles, func() { close(box.settled) })
 			reg := new(host.Registry)
-			if err := reg.Add(worker, box); err != nil {
-				t.Fatal(err)
-			}
+			must(t, reg.Add(worker, box))
 			rt, err := runtime.New(runtime.Config{Store: db.Open(), Registry: reg, Log: slog.New(slog.DiscardHandler)})
 			if err == nil {
 				err = rt.Start(t.Context())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return rt
 		}
 		began := make(chan struct{})
@@ -242,9 +236,7 @@ func TestCrash_BegunCallWaitsForItsTool(t *testing.T) {
 			return agui.ToolOutput{}, hang(ctx)
 		})
 		s, err := first.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", Messages: user("go")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		<-began
 		second := start(time.Minute, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 			return agui.ToolOutput{ResultSummary: "got it"}, nil

@@ -46,9 +46,7 @@ func (b *bench) shows(want ...string) {
 	b.t.Helper()
 	th := b.found("main")
 	snap, err := b.Snapshot(context.Background(), th)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	var got []string
 	for _, m := range snap.Messages {
 		got = append(got, m.Content)
@@ -57,9 +55,7 @@ func (b *bench) shows(want ...string) {
 		b.t.Errorf("the thread shows (-want +got):\n%s", diff)
 	}
 	rows, err := b.store.Messages(context.Background(), th.Key, 0, 100)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	if diff := cmp.Diff(tail.Contents(rows), snap.Messages); diff != "" {
 		b.t.Errorf("the thread shows other messages than its rows (-rows +shown):\n%s", diff)
 	}
@@ -98,9 +94,7 @@ func TestEditThatNeverBeginsLeavesTheThreadAsItWas(t *testing.T) {
 			if _, err := b.Cancel(context.Background(), local, edit); err != nil {
 				b.t.Fatal(err)
 			}
-			if err := b.Delete(context.Background(), local, edit); err != nil {
-				b.t.Fatal(err)
-			}
+			must(b.t, b.Delete(context.Background(), local, edit))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

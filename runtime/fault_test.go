@@ -223,17 +223,13 @@ func (u *undone) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 // injectStore puts a store between the bench and its own, and starts the runtime anew.
 func (b *bench) injectStore(s runtime.Store) {
 	b.t.Helper()
-	if err := b.Shutdown(context.Background()); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, b.Shutdown(context.Background()))
 	b.cfg.Store = s
 	var err error
 	if b.Runtime, err = runtime.New(b.cfg); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := b.Start(context.Background()); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, b.Start(context.Background()))
 }
 
 // unshown is a store that writes commits but does not answer them while it is held.
@@ -261,26 +257,18 @@ func TestLatestIsTheEndOfWhatIsStored(t *testing.T) {
 	s := b.start("main", "gated", "x")
 	th := b.found("main")
 	held, err := b.Read(t.Context(), th, 0, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer held.Close()
 	store.held.Store(true)
 	close(gate)
 	for ; ; <-tick() { // until the end is stored
 		run, err := b.Run(t.Context(), local, s.RunID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if run.Status.Final() {
 			last, err := b.store.LastEventID(t.Context(), th.Key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			cur, err := b.Read(t.Context(), th, runtime.Latest, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if cur.After() != last {
 				t.Errorf("latest is %d, the log's end is %d", cur.After(), last)
 			}

@@ -20,9 +20,7 @@ func TestStart_EndsAtWhatDoesNotPass(t *testing.T) {
 				return agui.WorkerOutput{}, hang(ctx)
 			}})
 			b.wait(b.start("main", "worker", "x").RunID, runtime.Running)
-			if err := b.Shutdown(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.Shutdown(context.Background()))
 			u, f := &unjoined{Store: b.store, trouble: make(chan error, 2)}, &faulty{}
 			f.Store, b.cfg.Store = b.store, u
 			f.before.Store(&lasting)
@@ -46,9 +44,7 @@ func TestStartThatFailsLateSaysWhy(t *testing.T) {
 	t.Parallel()
 	for _, last := range []error{errors.New("the instance has no room"), data.ErrSchema} {
 		b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}}, hello)
-		if err := b.Shutdown(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Shutdown(context.Background()))
 		u := &unjoined{Store: b.store, trouble: make(chan error, 1)}
 		u.trouble <- runtime.ErrDiskFull
 		b.cfg.Store = u
@@ -56,9 +52,7 @@ func TestStartThatFailsLateSaysWhy(t *testing.T) {
 		if b.Runtime, err = runtime.New(b.cfg); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Start(t.Context()))
 		for _, err := range []error{data.ErrTooSlow, runtime.ErrUnavailable, last} {
 			select {
 			case u.trouble <- err:

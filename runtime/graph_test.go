@@ -16,9 +16,7 @@ import (
 func TestExpressionsAreCheckedAtStart(t *testing.T) {
 	t.Parallel()
 	db, err := storage.Open(t.Context(), storage.Config{URL: "sqlite:" + t.TempDir() + "/baton.db", Migrate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	for expr, want := range map[string]string{
 		`nodes.a.answer == "x"`:                       "",
@@ -41,9 +39,7 @@ func TestExpressionsAreCheckedAtStart(t *testing.T) {
 			{ID: "sibling", Agent: "worker"},
 			{ID: "self", Agent: "worker", Needs: []string{"a"}, When: expr},
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = runtime.New(runtime.Config{Store: db, Registry: reg})
 		if (want == "") != (err == nil) || want != "" && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", expr, err, want)
@@ -125,13 +121,9 @@ func TestSiblingsOfAFailedNodeAreCancelled(t *testing.T) {
 		t.Errorf("error %+v", run.Error)
 	}
 	nodes, err := b.Nodes(t.Context(), local, s.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	steps, err := rows(b.Steps(t.Context(), local, s.RunID, 0, 10))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := map[string]string{}
 	for _, n := range nodes {
 		got["node "+n.NodeID] = ended(n.Status, n.Error)

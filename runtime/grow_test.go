@@ -149,9 +149,7 @@ func TestRun_IsCancelledWhileItsWorkerGrows(t *testing.T) {
 			checkLog(t, recs)
 			var v agui.Verifier
 			for _, rec := range recs {
-				if err := v.Add(rec.Event); err != nil {
-					t.Fatal(err)
-				}
+				must(t, v.Add(rec.Event))
 				if n := len(v.Closers()); n > agui.MaxOpen {
 					t.Fatalf("%d things are open", n)
 				}

@@ -20,13 +20,9 @@ var onceMore, never = runtime.Config{}, runtime.Config{Limits: runtime.Limits{Ma
 func (b *bench) prompted(thread string) string {
 	b.t.Helper()
 	th, err := b.Thread(b.t.Context(), local, thread)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	rows, err := b.store.Messages(b.t.Context(), th.Key, 0, 1000)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return texts(rows)
 }
 

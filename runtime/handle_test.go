@@ -19,13 +19,9 @@ func TestOnlyWhatACallerWasGivenReads(t *testing.T) {
 	b.wait(other.RunID, runtime.Completed)
 	th := b.found("main")
 	run, err := b.Run(t.Context(), local, s.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h, err := b.History(t.Context(), local, "main", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	builtThread, builtRun, builtStarted := runtime.Thread{Thread: th.Thread}, runtime.Run{Run: run.Run}, runtime.Started{Started: s.Started}
 	otherThread, otherRun, otherStarted := th, run, s

@@ -54,6 +54,14 @@ func (t tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, er
 	return t.call(ctx, call)
 }
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // bench is a runtime and its database, which survives restarts of the runtime.
 type bench struct {
 	t     *testing.T
@@ -121,17 +129,13 @@ func (b *bench) begin() {
 func (b *bench) up() {
 	b.t.Helper()
 	b.cfg.Registry = new(host.Registry)
-	if err := b.cfg.Registry.Add(b.plugs...); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, b.cfg.Registry.Add(b.plugs...))
 	url := b.path
 	if filepath.IsAbs(url) {
 		url = "sqlite:" + url
 	}
 	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: !b.shared})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	b.store, b.cfg.Store = db, db
 	if b.bus != nil {
 		b.cfg.Bus = b.bus()
@@ -141,9 +145,7 @@ func (b *bench) up() {
 	if b.Runtime, err = runtime.New(b.cfg); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := b.Start(context.Background()); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, b.Start(context.Background()))
 }
 
 func (b *bench) down() {
@@ -163,9 +165,7 @@ func (b *bench) down() {
 func (b *bench) request(req runtime.StartRequest) runtime.Started {
 	b.t.Helper()
 	s, err := b.StartRun(context.Background(), local, req)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return s
 }
 
@@ -187,9 +187,7 @@ func (b *bench) cancel(run string) {
 func (b *bench) found(thread string) runtime.Thread {
 	b.t.Helper()
 	th, err := b.Thread(context.Background(), local, thread)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return th
 }
 
@@ -209,9 +207,7 @@ func (b *bench) log(thread string) []*runtime.Record {
 	defer cancel()
 	th := b.found(thread)
 	cur, err := b.Read(ctx, th, 0, false)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	defer cur.Close()
 	var all []*runtime.Record
 	for {
@@ -219,9 +215,7 @@ func (b *bench) log(thread string) []*runtime.Record {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, err)
 		all = append(all, recs...)
 	}
 }
@@ -240,9 +234,7 @@ func (b *bench) waitAs(who runtime.Caller, run string, want ...runtime.Status) r
 	defer tick.Stop()
 	for {
 		r, err := b.Run(context.Background(), who, run)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, err)
 		if slices.Contains(want, r.Status) {
 			return r
 		}

@@ -24,15 +24,11 @@ func (b *bench) history(page int) (all []agui.Message) {
 	var before *time.Time
 	for {
 		h, err := b.History(ctx, local, "main", before)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, err)
 		var day []agui.Message
 		for after := int64(0); ; {
 			msgs, err := b.HistoryMessages(ctx, h, after, page)
-			if err != nil {
-				b.t.Fatal(err)
-			}
+			must(b.t, err)
 			for i := range msgs.Rows {
 				m := &msgs.Rows[i]
 				if m.Seq <= after {
@@ -129,9 +125,7 @@ func (b *bench) exec(statement string) {
 		driver, url = "sqlite", "file:"+url+"?_pragma=busy_timeout(10000)"
 	}
 	db, err := sql.Open(driver, url)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	defer db.Close()
 	if _, err := db.Exec(statement); err != nil {
 		b.t.Fatal(err)

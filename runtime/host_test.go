@@ -31,15 +31,11 @@ func TestHost(t *testing.T) {
 			case <-tick():
 			}
 			run, err := b.Run(ctx, local, s.RunID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			switch {
 			case run.Status == runtime.Waiting:
 				asked, err := b.Interrupts(ctx, local, s.RunID)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				var answers []agui.ResumeEntry
 				for _, q := range asked {
 					a := agui.ResumeEntry{InterruptID: q.ID, Status: "resolved"}
@@ -65,9 +61,7 @@ func TestHost(t *testing.T) {
 				}
 				th := b.found("main")
 				snapshot, err := b.Snapshot(ctx, th)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				out.Messages = snapshot.Messages
 				return out
 			}

@@ -160,9 +160,7 @@ func TestGuard_JudgesEachMessage(t *testing.T) {
 		rerun := func(thread string) runtime.Started {
 			t.Helper()
 			req, err := b.Rerun(t.Context(), local, local, s.RunID, runtime.RerunRequest{FromCall: calls[1]})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			req.ThreadID = thread
 			s := b.request(req)
 			return s
@@ -218,9 +216,7 @@ func TestGuard_JudgesWhatHasChanged(t *testing.T) {
 	}
 	remove := func(s runtime.Started) {
 		t.Helper()
-		if err := b.Delete(t.Context(), local, s.RunID); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Delete(t.Context(), local, s.RunID))
 	}
 	send("a", m("m", "one", `{}`))
 	send("a", m("m", "two", `{}`))
@@ -238,9 +234,7 @@ func TestGuard_JudgesWhatHasChanged(t *testing.T) {
 	judged("an id that was deleted", "between\n\nreused")
 	send("a")
 	judged("nothing new")
-	if err := b.Replace(t.Context(), registry(t, judging("a", "two", sees), hello)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Replace(t.Context(), registry(t, judging("a", "two", sees), hello)))
 	send("a")
 	judged("other guards", "between\n\nreused")
 

@@ -170,9 +170,7 @@ func TestACallThatFailsIsToldAtOnce(t *testing.T) {
 	s := b.start("main", "rests", "x")
 	th := b.found("main")
 	cur, err := b.Read(t.Context(), th, 0, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cur.Close()
 	failed := func(rec *runtime.Record) bool {
 		e, _ := rec.Event.(agui.Custom)

@@ -99,9 +99,7 @@ func (b *board) apply(event []byte) {
 		b.doc = d.Snapshot
 	case "STATE_DELTA":
 		patch, err := jsonpatch.DecodePatch(d.Delta)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, err)
 		next, err := patch.Apply(b.doc)
 		if err != nil {
 			b.t.Errorf("%s does not apply to %s: %v", d.Delta, b.doc, err)

@@ -63,9 +63,7 @@ func (l *lookout) all() (frames []string) {
 		if errors.Is(err, context.Canceled) {
 			return frames
 		}
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		must(l.t, err)
 		for _, n := range notices {
 			frames = append(frames, frame(n, l.view))
 		}
@@ -226,9 +224,7 @@ func TestMonitorsSeeOwnRunsOnly(t *testing.T) {
 	start := func(c runtime.Caller, agent, thread string) {
 		t.Helper()
 		_, err := b.StartRun(context.Background(), c, runtime.StartRequest{Agent: agent, ThreadID: thread, Messages: user(thread)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	neighbour := runtime.MustCaller("default", "neighbour", runtime.RoleUser)
 	stranger := runtime.MustCaller("elsewhere", "local", runtime.RoleAdmin)
@@ -292,9 +288,7 @@ func TestWaitingIsIdle(t *testing.T) {
 		t.Error(diff)
 	}
 	open, err := b.Interrupts(context.Background(), local, s.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var entries []agui.ResumeEntry
 	for _, in := range open {
 		entries = append(entries, agui.ResumeEntry{InterruptID: in.ID, Status: "resolved"})
@@ -469,9 +463,7 @@ func removedIsForgotten(t *testing.T, x, y *bench) {
 	say := func(thread, text string) string {
 		t.Helper()
 		s, err := x.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", ThreadID: thread, Messages: user(text)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		x.wait(s.RunID, runtime.Completed)
 		return s.RunID
 	}
@@ -483,15 +475,11 @@ func removedIsForgotten(t *testing.T, x, y *bench) {
 		before.until("second secret")
 		say("kept", "what stays")
 		before.until("what stays")
-		if err := x.Delete(t.Context(), admin, run); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Delete(t.Context(), admin, run))
 		if err := x.DeleteThread(t.Context(), admin, "gone"); err == nil { // another user has a thread of that name
 			t.Error("an admin has deleted its own")
 		}
-		if err := x.DeleteThread(t.Context(), local, "gone"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.DeleteThread(t.Context(), local, "gone"))
 		seen := strings.Join(y.watch(admin, runtime.MonitorQuery{View: view, After: from}).until("what stays"), "")
 		if strings.Contains(seen, "secret") {
 			t.Errorf("who comes back sees %s", seen)

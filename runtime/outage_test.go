@@ -102,9 +102,7 @@ func TestReaderThatCannotReadTheStateLosesNothing(t *testing.T) {
 		t.Fatalf("the repeat: %+v, %v", again, err)
 	}
 	cur, err := b.ReadRun(t.Context(), again)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cur.Close()
 	store.skip.Store(1) // the reads of the events
 	store.left.Store(1)
@@ -121,9 +119,7 @@ func TestReaderThatCannotReadTheStateLosesNothing(t *testing.T) {
 func TestShutdownDoesNotWaitForAStartWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}}, hello)
-	if err := b.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Shutdown(context.Background()))
 	late := &fullThenAway{away: away{Store: b.store}}
 	late.left.Store(1 << 40)
 	late.full.Store(true)
@@ -132,9 +128,7 @@ func TestShutdownDoesNotWaitForAStartWithoutADatabase(t *testing.T) {
 	if b.Runtime, err = runtime.New(b.cfg); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Start(t.Context()))
 	late.full.Store(false)
 	for late.left.Load() == 1<<40 {
 		<-tick()

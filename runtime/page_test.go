@@ -32,9 +32,7 @@ func TestPageOfLargeEventsIsShort(t *testing.T) {
 			b.wait(b.start("main", "writer", "x").RunID, runtime.Completed)
 			th := b.found("main")
 			cur, err := b.Read(context.Background(), th, 0, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer cur.Close()
 			id, deltas, longest := int64(0), 0, 0
 			for {
@@ -42,9 +40,7 @@ func TestPageOfLargeEventsIsShort(t *testing.T) {
 				if errors.Is(err, io.EOF) {
 					break
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				size := 0
 				for _, rec := range recs {
 					if id++; rec.ID != id {
@@ -116,16 +112,12 @@ func TestIdleReaderHoldsNoRecords(t *testing.T) {
 	b.log("main")
 	th := b.found("main")
 	cur, err := b.Read(t.Context(), th, 0, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cur.Close()
 	var last weak.Pointer[runtime.Record]
 	for !cur.Waits() {
 		recs, err := cur.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		last = weak.Make(recs[0]) // too old for the ring
 	}
 	for range 10 {

@@ -84,9 +84,7 @@ func TestQuestions_HaveSchemasThatAreOnes(t *testing.T) {
 	}))
 	defer elsewhere.Close()
 	far, err := remote.New(remote.Config{Name: "far", URL: elsewhere.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer far.Close(context.Background())
 	asking := func(name string, question func(schema string) agui.Interrupt) agent {
 		return agent{name, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -154,9 +152,7 @@ func TestRunKeepsItsWorkflow(t *testing.T) {
 	s := b.startWorkflow("main", "flow", "x")
 	b.wait(s.RunID, runtime.Completed)
 	alone := b.start("other", "echo", "x")
-	if err := b.Replace(t.Context(), registry(t, echo, flow("new"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Replace(t.Context(), registry(t, echo, flow("new"))))
 	w, err := b.Workflow(t.Context(), local, s.RunID)
 	if err != nil || w.Name != "flow" || len(w.Nodes) != 2 || w.Nodes[1].ID != "old" || w.Nodes[1].Needs[0] != "first" {
 		t.Errorf("the run had %+v, %v", w, err)

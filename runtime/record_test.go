@@ -16,24 +16,18 @@ func TestRecordIsEncodedOnceForAll(t *testing.T) {
 	rt := open(t, runtime.Config{}, echo.Agent{})
 	s := rt.start("main", "echo", "hello")
 	watch, err := rt.ReadRun(t.Context(), s) // the watch keeps the thread's latest records in memory
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer watch.Close()
 	read := func() (all []*runtime.Record) {
 		cur, err := rt.ReadRun(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer cur.Close()
 		for {
 			recs, err := cur.Next(t.Context())
 			if errors.Is(err, io.EOF) {
 				return all
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			all = append(all, recs...)
 		}
 	}

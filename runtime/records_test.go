@@ -177,9 +177,7 @@ func TestCallThatOutlivesItsWorkerIsNotMadeAgain(t *testing.T) {
 	s := b.start("main", "worker", "go")
 	b.wait(s.RunID, runtime.Waiting)
 	asked, err := b.Interrupts(context.Background(), local, s.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answer := []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved"}}
 	if _, err := b.Resume(context.Background(), local, s.RunID, answer); err != nil {
 		t.Fatal(err)

@@ -76,9 +76,7 @@ func which(says string) tool {
 func registry(t *testing.T, list ...plugins.Plugin) *host.Registry {
 	t.Helper()
 	reg := new(host.Registry)
-	if err := errors.Join(reg.Add(list...), reg.Validate()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(reg.Add(list...), reg.Validate()))
 	return reg
 }
 
@@ -100,14 +98,10 @@ func TestRepeatsAreAnsweredWhenTheirAgentIsGone(t *testing.T) {
 	}
 	byKey, err := ask(request("", "k", "h"))
 	_, nameErr := ask(request("named", "", "h"))
-	if err := errors.Join(err, nameErr); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, nameErr))
 	b.wait(byKey, runtime.Completed)
 	b.wait("named", runtime.Completed)
-	if err := b.Replace(t.Context(), registry(t, which("one"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Replace(t.Context(), registry(t, which("one"))))
 	again, err := b.StartRun(t.Context(), local, request("", "k", "h"))
 	if err != nil || again.RunID != byKey || !again.Replayed || len(again.Messages) != 2 {
 		t.Errorf("by its key: %+v, %v", again, err)
@@ -147,9 +141,7 @@ func (b *bench) resume(run, payload string) {
 		answers = append(answers, agui.ResumeEntry{InterruptID: in.ID, Status: "resolved", Payload: []byte(payload)})
 	}
 	_, answerErr := b.Resume(context.Background(), local, run, answers)
-	if err := errors.Join(err, answerErr); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, errors.Join(err, answerErr))
 }
 
 func TestReplaceDisturbsNoRun(t *testing.T) {
@@ -161,9 +153,7 @@ func TestReplaceDisturbsNoRun(t *testing.T) {
 	running := b.start("a", "worker", "go")
 	<-first.entered
 	queued := b.start("a", "worker", "go") // its turn comes when the first has ended
-	if err := b.Replace(t.Context(), registry(t, second, both, which("two"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Replace(t.Context(), registry(t, second, both, which("two"))))
 	if got := b.answer(b.start("b", "worker", "go").RunID); got != "second two" {
 		t.Errorf("a run started after it answers %q", got)
 	}
@@ -231,16 +221,12 @@ func TestWaitingRunMeetsWhatIsOfferedThen(t *testing.T) {
 	stays, goes := b.start("a", "worker", "go"), b.start("b", "worker", "go")
 	b.wait(stays.RunID, runtime.Waiting)
 	b.wait(goes.RunID, runtime.Waiting)
-	if err := b.Replace(t.Context(), registry(t, asks("second"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Replace(t.Context(), registry(t, asks("second"))))
 	b.resume(stays.RunID, `true`)
 	if got := b.answer(stays.RunID); got != "second" {
 		t.Errorf("the run answers %q", got)
 	}
-	if err := b.Replace(t.Context(), registry(t)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Replace(t.Context(), registry(t)))
 	b.resume(goes.RunID, `true`)
 	if run := b.wait(goes.RunID, runtime.Failed); run.Error == nil || run.Error.Code != "agent_gone" {
 		t.Errorf("the run fails with %+v", run.Error)
@@ -255,9 +241,7 @@ func TestPluginThatIsOfferedAgainIsNotClosedUnderItsServer(t *testing.T) {
 	run := b.start("a", "busy", "go")
 	<-busy.entered
 	for _, reg := range []*host.Registry{registry(t, which("two")), registry(t, back, which("three"))} {
-		if err := b.Replace(t.Context(), reg); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Replace(t.Context(), reg))
 	}
 	close(busy.leave)
 	b.wait(run.RunID, runtime.Completed)
@@ -291,9 +275,7 @@ func TestAnswerToAnApprovalCountsAlsoWhenNoneIsAskedForAnyMore(t *testing.T) {
 	denied, edited := b.start("a", "payer", "go"), b.start("b", "payer", "go")
 	b.wait(denied.RunID, runtime.Waiting)
 	b.wait(edited.RunID, runtime.Waiting)
-	if err := b.Replace(t.Context(), registry(t, payer, pay(false))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Replace(t.Context(), registry(t, payer, pay(false))))
 	b.resume(denied.RunID, `{"approved":false}`)
 	if got := b.answer(denied.RunID); got != agui.StatusFailure || len(calls) != 0 {
 		t.Errorf("a call that was denied: %s, called %d times", got, len(calls))
@@ -313,9 +295,7 @@ func TestMonitorLearnsOfOtherAgents(t *testing.T) {
 	b.expect("busy")
 	m := b.Monitor(local, runtime.MonitorQuery{View: runtime.AGUIView})
 	defer m.Close()
-	if err := b.Replace(t.Context(), registry(t, answering("another", strings.ToUpper), busy, which(""))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Replace(t.Context(), registry(t, answering("another", strings.ToUpper), busy, which(""))))
 	if _, err := m.Next(t.Context()); !errors.Is(err, runtime.ErrLagged) {
 		t.Errorf("an open monitor is told %v", err)
 	}

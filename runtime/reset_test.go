@@ -52,9 +52,7 @@ func TestResetEndsWhereTheLogWasRemoved(t *testing.T) {
 		b.injectStore(s)
 		th := b.found("main")
 		cur, err := b.Read(t.Context(), th.Handle(), 0, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var once sync.Once
 		more := func() {
 			once.Do(func() { b.wait(b.start("main", "counter", "two").RunID, runtime.Completed) })
@@ -65,9 +63,7 @@ func TestResetEndsWhereTheLogWasRemoved(t *testing.T) {
 			s.thread = more
 		}
 		recs, err := cur.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if cur.After() != last {
 			t.Errorf("%s: the reset ends at %d, and events are removed up to %d: %s", when, cur.After(), last, recs[0].JSON(agui.Seed))
 		}

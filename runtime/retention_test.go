@@ -19,9 +19,7 @@ const day = 24 * time.Hour
 func (b *bench) retire(p runtime.Retention, days int) []runtime.Retired {
 	b.t.Helper()
 	list, err := b.Retire(context.Background(), b.store.(runtime.Retainer), runtime.Policy{Retention: p}, time.Now().Add(time.Duration(days)*day))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return list
 }
 
@@ -39,9 +37,7 @@ func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
 
 	th := b.found("main")
 	cur, err := b.Read(ctx, th.Handle(), 2, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cur.Close()
 
 	if got := b.retire(runtime.Retention{Events: 7 * day}, 6); len(got) != 0 {
@@ -60,9 +56,7 @@ func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
 	var seen []*runtime.Record
 	for len(seen) == 0 || seen[len(seen)-1].ID <= end || !seen[len(seen)-1].Terminal() {
 		recs, err := cur.Next(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		seen = append(seen, recs...)
 	}
 	custom, ok := seen[0].Event.(agui.Custom)
@@ -79,9 +73,7 @@ func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
 	}
 
 	run, err := b.Run(ctx, local, first.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := b.RunSnapshot(ctx, &run)
 	if err != nil || len(s.Messages) != 2 || s.Messages[1].Content != "ONE" || s.After != run.ClosedEvent {
 		t.Errorf("the run is shown as %+v, %v", s, err)

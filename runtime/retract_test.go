@@ -87,9 +87,7 @@ func TestRetractions_FoldTheLogOnce(t *testing.T) {
 	th := b.found("main")
 	for _, live := range []bool{true, false} {
 		cur, err := b.Read(t.Context(), th, 0, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer cur.Close()
 		for {
 			if _, err := cur.Next(t.Context()); err != nil {

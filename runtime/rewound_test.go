@@ -25,9 +25,7 @@ func execute(t *testing.T, url, statement string) {
 		driver, url = "sqlite", "file:"+file+"?_pragma=busy_timeout(10000)"
 	}
 	db, err := sql.Open(driver, url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	if _, err := db.ExecContext(t.Context(), statement); err != nil {
 		t.Fatal(err)

@@ -28,26 +28,20 @@ func (r *reads) Events(ctx context.Context, thread, after int64, limit int) ([]r
 func TestSilentThreadsGiveTheirRingsUp(t *testing.T) {
 	t.Parallel()
 	b := open(t, runtime.Config{}, tokens)
-	if err := b.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Shutdown(t.Context()))
 	counted := &reads{Store: b.store, of: make(map[int64]int)}
 	b.cfg.Store, b.cfg.RingsBytes = counted, 400_000
 	var err error
 	if b.Runtime, err = runtime.New(b.cfg); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Start(t.Context()))
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"} // the ring of each takes some 130 kB
 	for _, name := range names {
 		b.wait(b.start(name, "tokens", "x").RunID, runtime.Completed)
 		th := b.found(name)
 		held, err := b.Read(t.Context(), th, 0, true) // an open cursor keeps the ring
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer held.Close()
 		b.wait(b.start(name, "tokens", "x").RunID, runtime.Completed)
 	}
@@ -55,9 +49,7 @@ func TestSilentThreadsGiveTheirRingsUp(t *testing.T) {
 		th := b.found(name)
 		before := counted.of[th.Key]
 		r, err := b.Read(t.Context(), th, 210, false) // from the second run on
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer r.Close()
 		for err == nil {
 			_, err = r.Next(t.Context())

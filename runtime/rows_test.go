@@ -59,9 +59,7 @@ func checkRows(t *testing.T, b *bench) {
 	}
 	th := b.found("main")
 	rows, err := b.store.Messages(context.Background(), th.Key, 0, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	byID := make(map[string]agui.Message, len(rows))
 	for i := range rows {
 		if rows[i].Seq != int64(i+1) {

@@ -72,9 +72,7 @@ func TestRefusedEventKeepsTheRowsOfThoseBeforeIt(t *testing.T) {
 	s := b.start("main", "worker", "x")
 	b.wait(s.RunID, runtime.Completed)
 	msgs, err := rows(b.Messages(context.Background(), local, s.RunID, 0, 10))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.ContainsFunc(msgs, func(m runtime.Message) bool { return m.ID == "a1" }) {
 		t.Errorf("the log has a message that the rows have not: %+v", msgs)
 	}

@@ -33,9 +33,7 @@ func TestSearchesAreBounded(t *testing.T) {
 	cfg := b.cfg
 	cfg.Store = slow
 	rt, err := runtime.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all sync.WaitGroup
 	boss := runtime.MustCaller("p", "boss", runtime.RoleAdmin)
 	for range 8 {
@@ -47,9 +45,7 @@ func TestSearchesAreBounded(t *testing.T) {
 		t.Errorf("one more: %v", err)
 	}
 	instead, err := boss.InSteadOf("ann", runtime.RoleViewer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	yes := true
 	if _, err := rt.Threads(t.Context(), instead, runtime.ThreadFilter{Archived: &yes}); !errors.As(err, &refusal) || refusal.Code != "too_many_searches" {
 		t.Errorf("in another's stead: %v", err)

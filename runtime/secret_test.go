@@ -41,9 +41,7 @@ func TestSecretIsReadOnceUnlessThatFails(t *testing.T) {
 	}
 	k.fails.Store(nil)
 	first, err := b.Secret(t.Context(), "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	asked := k.asked.Load()
 	k.fails.Store(new(runtime.ErrUnavailable))
 	if got, err := b.Secret(t.Context(), "x"); got != first || err != nil || k.asked.Load() != asked {
@@ -58,18 +56,14 @@ func TestSecret_ResetIsSeenWithinAMinute(t *testing.T) {
 		db := memory.New(time.Now)
 		server := func() *runtime.Runtime {
 			rt, err := runtime.New(runtime.Config{Store: db.Open(), Registry: new(host.Registry)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return rt
 		}
 		one, other := server(), server()
 		read := func(rt *runtime.Runtime, purpose string) string {
 			t.Helper()
 			secret, err := rt.Secret(t.Context(), purpose)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return secret
 		}
 		before := map[string]string{"x": read(one, "x"), "y": read(one, "y")}
@@ -79,9 +73,7 @@ func TestSecret_ResetIsSeenWithinAMinute(t *testing.T) {
 			}
 		}
 		<-time.After(59 * time.Second) // of the bubble's clock
-		if err := one.ResetSecrets(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, one.ResetSecrets(t.Context()))
 		<-time.After(time.Second)
 		for purpose, secret := range before {
 			fresh := read(one, purpose)
@@ -93,9 +85,7 @@ func TestSecret_ResetIsSeenWithinAMinute(t *testing.T) {
 			}
 		}
 		fresh := read(one, "x")
-		if err := db.Open().RemoveSecrets(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Open().RemoveSecrets(t.Context()))
 		<-time.After(time.Minute)
 		if got := read(other, "x"); got == fresh || got != read(one, "x") {
 			t.Errorf("a minute after a command has reset it, it is %q, was %q", got, fresh)

@@ -38,9 +38,7 @@ func answers(name, text string, ran chan<- string) agent {
 func (b *bench) known() []runtime.Server {
 	b.t.Helper()
 	list, err := b.Servers(local)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return list
 }
 
@@ -70,9 +68,7 @@ func TestServers_OfferWhatOthersHave(t *testing.T) {
 	}
 	runs := []runtime.Started{a.start("agent", "far", "go"), a.startWorkflow("workflow", "flow", "go")}
 	s, err := a.StartRun(t.Context(), local, runtime.StartRequest{Tool: "sum", ThreadID: "tool", Messages: []agui.Message{{Role: agui.RoleUser, Content: `{"a": 1}`}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range append(runs, s) {
 		if run := a.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
 			t.Errorf("%s: %+v", run.WorkflowID, run.Error)

@@ -47,9 +47,7 @@ func TestMessagesStandInTheOrderTheyBegan(t *testing.T) {
 	b.wait(b.startWorkflow("main", "pair", "go").RunID, runtime.Completed)
 	th := b.found("main")
 	end, err := b.Snapshot(t.Context(), th)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []agui.Role{agui.RoleUser, agui.RoleReasoning, agui.RoleAssistant, agui.RoleTool}
 	for when, s := range map[string]runtime.Snapshot{"at work": at, "at rest": end} {
 		var got []agui.Role
@@ -73,9 +71,7 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 	b.appended(first.RunID, "three")
 	b.log("main")
 	run, err := b.Run(ctx, local, first.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var want []int64
 	for _, r := range b.log("main") {
 		if r.Event.Common().RunID == first.RunID {
@@ -88,9 +84,7 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 			var got, back []int64
 			for q := (runtime.EventQuery{Limit: limit, Admit: everything, Most: most}); ; {
 				recs, next, err := b.RunEvents(ctx, &run, q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for _, r := range recs {
 					got = append(got, r.ID)
 				}
@@ -100,9 +94,7 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 			}
 			for q := (runtime.EventQuery{Back: true, Limit: limit, Admit: everything, Most: most}); ; {
 				recs, prev, err := b.RunEvents(ctx, &run, q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				var page []int64
 				for _, r := range recs {
 					page = append(page, r.ID)
@@ -121,9 +113,7 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 		}
 	}
 	s, err := b.RunSnapshot(ctx, &run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if s.After != want[len(want)-1] || s.Ended == nil || s.Ended.ID != s.After || s.Started == nil || s.Started.Event.Type() != agui.TypeRunStarted {
 		t.Errorf("the snapshot is of event %d, ended by %+v", s.After, s.Ended)
 	}

@@ -33,9 +33,7 @@ func TestSuspects(t *testing.T) {
 			return agui.WorkerOutput{}, hang(ctx)
 		}}
 		reg := new(host.Registry)
-		if err := reg.Add(worker); err != nil {
-			t.Fatal(err)
-		}
+		must(t, reg.Add(worker))
 		db := memory.New(time.Now)
 		var store *memory.Store
 		var rt *runtime.Runtime
@@ -53,9 +51,7 @@ func TestSuspects(t *testing.T) {
 			if rt, err = runtime.New(runtime.Config{Store: store, Registry: reg, Log: slog.New(slog.DiscardHandler)}); err == nil {
 				err = rt.Start(t.Context())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		start := func(run string) {
 			t.Helper()

@@ -102,9 +102,7 @@ func TestThreadWithoutRunsNeedsAnAgent(t *testing.T) {
 	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
 	s := b.start("main", "echo", "x")
 	b.wait(s.RunID, runtime.Completed)
-	if err := b.Delete(ctx, local, s.RunID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Delete(ctx, local, s.RunID))
 	if diff := cmp.Diff([]string{`main ""  `}, b.titles()); diff != "" {
 		t.Error(diff)
 	}

@@ -78,14 +78,10 @@ func TestServers_LeaveTheirPlaceToOthers(t *testing.T) {
 	}
 	ann := runtime.MustCaller(local.Project(), "ann", runtime.RoleUser)
 	hers, err := y.StartRun(t.Context(), ann, runtime.StartRequest{Agent: "hello", Messages: user("go")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	status := func() runtime.Run {
 		run, err := x.Run(t.Context(), ann, hers.RunID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return run
 	}
 	x.until("it knows of the other user's run", func() bool { run := status(); return x.WaitOf(&run) != nil })

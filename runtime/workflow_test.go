@@ -65,9 +65,7 @@ func TestWorkflowRunsAGraph(t *testing.T) {
 		t.Errorf("output %q, want %q", *run.OutputSummary, want)
 	}
 	nodes, err := b.Nodes(context.Background(), local, s.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	status := map[string]runtime.Status{}
 	for _, n := range nodes {
 		status[n.NodeID] = n.Status
@@ -366,9 +364,7 @@ func TestWorkflow_TypedOutputs(t *testing.T) {
 		t.Errorf("result %s, want %s", end.Result, want)
 	}
 	reg := new(host.Registry)
-	if err := reg.Add(place, weather, served, flow(`{city: b.output.skye}`)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, reg.Add(place, weather, served, flow(`{city: b.output.skye}`)))
 	if _, err := runtime.New(runtime.Config{Store: b.store, Registry: reg}); err == nil || !strings.Contains(err.Error(), "skye") {
 		t.Errorf("a member that the schema does not have: %v", err)
 	}

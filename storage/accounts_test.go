@@ -16,103 +16,87 @@ import (
 
 func TestAPIKeys(t *testing.T) {
 	t.Parallel()
-	for name, open := range databases {
-		t.Run(name, func(t *testing.T) {
-			db := open(t)
-			now := time.Now().UTC().Truncate(time.Millisecond)
-			later := now.Add(time.Hour)
-			want := []data.APIKey{
-				{ID: "a", Hash: "h1", User: "ü", Projects: []string{"p1", "p,2"}, Role: "user", CreatedAt: now},
-				{ID: "b", Hash: "h2", User: "u", Projects: []string{"p1"}, Role: "admin", CreatedAt: now, ExpiresAt: &later},
+	onBoth(t, func(t *testing.T, db *storage.DB) {
+		now := time.Now().UTC().Truncate(time.Millisecond)
+		later := now.Add(time.Hour)
+		want := []data.APIKey{
+			{ID: "a", Hash: "h1", User: "ü", Projects: []string{"p1", "p,2"}, Role: "user", CreatedAt: now},
+			{ID: "b", Hash: "h2", User: "u", Projects: []string{"p1"}, Role: "admin", CreatedAt: now, ExpiresAt: &later},
+		}
+		for i := range want {
+			must(t, db.PutAPIKey(t.Context(), &want[i], nil))
+		}
+		if err := db.PutAPIKey(t.Context(), &want[0], nil); err == nil {
+			t.Error("an ID was given twice")
+		}
+		listed := func() []data.APIKey {
+			t.Helper()
+			list, err := db.APIKeysAfter(t.Context(), "", 10)
+			must(t, err)
+			return list
+		}
+		if diff := cmp.Diff(want, listed()); diff != "" {
+			t.Error(diff)
+		}
+		if got, err := db.APIKeys(t.Context(), []string{"nobody's", "b"}); err != nil || !cmp.Equal(got, want[1:]) {
+			t.Errorf("got %v, %v", got, err)
+		}
+		if got, err := db.APIKeysAfter(t.Context(), "a", 1); err != nil || !cmp.Equal(got, want[1:]) {
+			t.Errorf("got %v, %v", got, err)
+		}
+		page, err := db.ProjectAPIKeys(t.Context(), "p1", 0, 1)
+		if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != "b" || !page.More || page.Total != 2 {
+			t.Errorf("the latest key of p1: %+v, %v", page, err)
+		}
+		page, err = db.ProjectAPIKeys(t.Context(), "p1", page.Rows[0].Key, 1)
+		if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != "a" || page.More {
+			t.Errorf("the one before it: %+v, %v", page, err)
+		}
+		for project, want := range map[string]int{"p,2": 1, "p": 0, "": 0} {
+			if page, err := db.ProjectAPIKeys(t.Context(), project, 0, 10); err != nil || len(page.Rows) != want || page.Total != want {
+				t.Errorf("keys of %q: %+v, %v", project, page, err)
 			}
-			for i := range want {
-				if err := db.PutAPIKey(t.Context(), &want[i], nil); err != nil {
-					t.Fatal(err)
-				}
+		}
+		must(t, db.RevokeAPIKey(t.Context(), "b", later, nil))
+		want[1].RevokedAt = &later
+		for _, id := range []string{"b", "c"} {
+			if err := db.RevokeAPIKey(t.Context(), id, now, nil); !errors.Is(err, data.ErrNotFound) {
+				t.Errorf("%s is revoked: %v", id, err)
 			}
-			if err := db.PutAPIKey(t.Context(), &want[0], nil); err == nil {
-				t.Error("an ID was given twice")
-			}
-			listed := func() []data.APIKey {
-				t.Helper()
-				list, err := db.APIKeysAfter(t.Context(), "", 10)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return list
-			}
-			if diff := cmp.Diff(want, listed()); diff != "" {
-				t.Error(diff)
-			}
-			if got, err := db.APIKeys(t.Context(), []string{"nobody's", "b"}); err != nil || !cmp.Equal(got, want[1:]) {
-				t.Errorf("got %v, %v", got, err)
-			}
-			if got, err := db.APIKeysAfter(t.Context(), "a", 1); err != nil || !cmp.Equal(got, want[1:]) {
-				t.Errorf("got %v, %v", got, err)
-			}
-			page, err := db.ProjectAPIKeys(t.Context(), "p1", 0, 1)
-			if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != "b" || !page.More || page.Total != 2 {
-				t.Errorf("the latest key of p1: %+v, %v", page, err)
-			}
-			page, err = db.ProjectAPIKeys(t.Context(), "p1", page.Rows[0].Key, 1)
-			if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != "a" || page.More {
-				t.Errorf("the one before it: %+v, %v", page, err)
-			}
-			for project, want := range map[string]int{"p,2": 1, "p": 0, "": 0} {
-				if page, err := db.ProjectAPIKeys(t.Context(), project, 0, 10); err != nil || len(page.Rows) != want || page.Total != want {
-					t.Errorf("keys of %q: %+v, %v", project, page, err)
-				}
-			}
-			if err := db.RevokeAPIKey(t.Context(), "b", later, nil); err != nil {
-				t.Fatal(err)
-			}
-			want[1].RevokedAt = &later
-			for _, id := range []string{"b", "c"} {
-				if err := db.RevokeAPIKey(t.Context(), id, now, nil); !errors.Is(err, data.ErrNotFound) {
-					t.Errorf("%s is revoked: %v", id, err)
-				}
-			}
-			if diff := cmp.Diff(want, listed()); diff != "" {
-				t.Error(diff)
-			}
-			if !want[0].Good(now) || want[1].Good(now) {
-				t.Error("a key that was revoked is as good as one that was not")
-			}
-		})
-	}
+		}
+		if diff := cmp.Diff(want, listed()); diff != "" {
+			t.Error(diff)
+		}
+		if !want[0].Good(now) || want[1].Good(now) {
+			t.Error("a key that was revoked is as good as one that was not")
+		}
+	})
 }
 
 // A revoked key can neither create nor revoke keys.
 func TestRevokedKeysChangeNone(t *testing.T) {
 	t.Parallel()
-	for name, open := range databases {
-		t.Run(name, func(t *testing.T) {
-			db := open(t)
-			for _, id := range []string{"a", "b"} {
-				if err := db.PutAPIKey(t.Context(), &data.APIKey{ID: id, Projects: []string{"p"}, Role: "admin", CreatedAt: time.Now()}, nil); err != nil {
-					t.Fatal(err)
-				}
-			}
-			of := func(credential string) *data.Audit {
-				return &data.Audit{At: time.Now(), Project: "p", Credential: credential}
-			}
-			if err := db.RevokeAPIKey(t.Context(), "a", time.Now(), of("b")); err != nil {
-				t.Fatal(err)
-			}
-			if err := db.PutAPIKey(t.Context(), &data.APIKey{ID: "c", Projects: []string{"p"}, CreatedAt: time.Now()}, of("a")); !errors.Is(err, data.ErrRevoked) {
-				t.Errorf("it makes one: %v", err)
-			}
-			if err := db.RevokeAPIKey(t.Context(), "b", time.Now(), of("a")); !errors.Is(err, data.ErrRevoked) {
-				t.Errorf("it revokes one: %v", err)
-			}
-			if err := db.PutAPIKey(t.Context(), &data.APIKey{ID: "d", Projects: []string{"p"}, CreatedAt: time.Now()}, of("of another kind")); err != nil {
-				t.Error(err)
-			}
-			if got, err := db.APIKeysAfter(t.Context(), "", 10); err != nil || len(got) != 3 || !got[1].Good(time.Now()) {
-				t.Errorf("there are %+v, %v", got, err)
-			}
-		})
-	}
+	onBoth(t, func(t *testing.T, db *storage.DB) {
+		for _, id := range []string{"a", "b"} {
+			must(t, db.PutAPIKey(t.Context(), &data.APIKey{ID: id, Projects: []string{"p"}, Role: "admin", CreatedAt: time.Now()}, nil))
+		}
+		of := func(credential string) *data.Audit {
+			return &data.Audit{At: time.Now(), Project: "p", Credential: credential}
+		}
+		must(t, db.RevokeAPIKey(t.Context(), "a", time.Now(), of("b")))
+		if err := db.PutAPIKey(t.Context(), &data.APIKey{ID: "c", Projects: []string{"p"}, CreatedAt: time.Now()}, of("a")); !errors.Is(err, data.ErrRevoked) {
+			t.Errorf("it makes one: %v", err)
+		}
+		if err := db.RevokeAPIKey(t.Context(), "b", time.Now(), of("a")); !errors.Is(err, data.ErrRevoked) {
+			t.Errorf("it revokes one: %v", err)
+		}
+		if err := db.PutAPIKey(t.Context(), &data.APIKey{ID: "d", Projects: []string{"p"}, CreatedAt: time.Now()}, of("of another kind")); err != nil {
+			t.Error(err)
+		}
+		if got, err := db.APIKeysAfter(t.Context(), "", 10); err != nil || len(got) != 3 || !got[1].Good(time.Now()) {
+			t.Errorf("there are %+v, %v", got, err)
+		}
+	})
 }
 
 // TestKeysAreWrittenBesideAServer writes keys while another has the database for itself and commits.
@@ -121,13 +105,9 @@ func TestKeysAreWrittenBesideAServer(t *testing.T) {
 	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {
 		t.Run(name, func(t *testing.T) {
 			server := open(t, url)
-			if err := server.Join(t.Context(), "instance", ""); err != nil {
-				t.Fatal(err)
-			}
+			must(t, server.Join(t.Context(), "instance", ""))
 			beside, err := storage.Open(t.Context(), storage.Config{URL: url})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var both sync.WaitGroup
 			both.Go(func() {
 				for n := range int64(50) {

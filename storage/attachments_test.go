@@ -31,12 +31,8 @@ func attached(t *testing.T, db *storage.DB, user, path string, created time.Time
 	t.Helper()
 	a := data.Attachment{Project: "p", User: user, Path: path, Filename: "f.png", Type: "image/png", Size: 10, CreatedAt: created.UTC().Truncate(time.Millisecond)}
 	a.UsedAt = a.CreatedAt
-	if err := db.ReserveAttachment(t.Context(), &a, plenty); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.KeepAttachment(t.Context(), a.Key, 7); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.ReserveAttachment(t.Context(), &a, plenty))
+	must(t, db.KeepAttachment(t.Context(), a.Key, 7))
 	a.Size = 7
 	return a
 }
@@ -67,18 +63,14 @@ func TestAttachmentsAreFoundOnceTheyAreThere(t *testing.T) {
 			t.Errorf("in another project: %v", err)
 		}
 		reserved := data.Attachment{Project: "p", User: "alice", Path: "r", CreatedAt: now}
-		if err := db.ReserveAttachment(t.Context(), &reserved, plenty); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.ReserveAttachment(t.Context(), &reserved, plenty))
 		if _, err := db.AttachmentByPath(t.Context(), "p", "r"); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("while it is reserved: %v", err)
 		}
 		if err := db.KeepAttachment(t.Context(), a.Key, 8); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("kept twice: %v", err)
 		}
-		if err := db.LoseAttachments(t.Context(), a.Key); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.LoseAttachments(t.Context(), a.Key))
 		if _, err := db.AttachmentByPath(t.Context(), "p", "a"); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("once it is gone: %v", err)
 		}
@@ -147,9 +139,7 @@ func TestOnlyOrphansAreCollected(t *testing.T) {
 		asked := attached(t, db, "alice", "asked", old)
 		of1, of2, both := attached(t, db, "alice", "1", old), attached(t, db, "alice", "2", old), attached(t, db, "alice", "both", old)
 		never := data.Attachment{Project: "p", User: "alice", Path: "never", CreatedAt: old}
-		if err := db.ReserveAttachment(ctx, &never, plenty); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.ReserveAttachment(ctx, &never, plenty))
 		if _, err := db.UseAttachments(ctx, "p", "alice", []string{"asked"}); err != nil {
 			t.Fatal(err)
 		}
@@ -221,9 +211,7 @@ func TestAttachmentsExpire(t *testing.T) {
 		var got []int64
 		for behind := new(data.Attachment); ; { // one after the other
 			list, err := db.CollectAttachments(ctx, old, behind, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if len(list) == 0 {
 				break
 			}
@@ -238,18 +226,14 @@ func TestAttachmentsExpire(t *testing.T) {
 // commit writes rows as batch n.
 func commit(t *testing.T, db *storage.DB, n int64, rows ...data.Row) {
 	t.Helper()
-	if err := db.Commit(t.Context(), n, &data.Batch{Rows: rows}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Commit(t.Context(), n, &data.Batch{Rows: rows}))
 }
 
 // newThreadAndRun writes a thread with a run, as the next odd batch.
 func newThreadAndRun(t *testing.T, db *storage.DB, name string) (thread, run int64) {
 	t.Helper()
 	thread, err := db.NewThreadKey(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if run, err = db.NewRunKey(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -36,9 +36,7 @@ func TestBackupIsOneMomentOfALiveServer(t *testing.T) {
 	err := admin.Backup(t.Context(), url, dest)
 	stop()
 	wg.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lengths := make(map[int]bool)
 	backup := open(t, "sqlite:"+dest)
 	for _, key := range log.threads {
@@ -47,9 +45,7 @@ func TestBackupIsOneMomentOfALiveServer(t *testing.T) {
 	if len(lengths) != 1 { // every commit appended as much to each thread
 		t.Errorf("the copy's logs have the lengths %v", lengths)
 	}
-	if err := backup.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, backup.Close())
 	if err := admin.Backup(t.Context(), "sqlite:"+dest, dest+" of it"); err != nil {
 		t.Errorf("of a database that nobody has open: %v", err)
 	}
@@ -73,9 +69,7 @@ func TestRestorePutsACopyInPlace(t *testing.T) {
 	db := serve(t, url)
 	log := newLog(t, joined(t, db), 2)
 	log.commit(t, log.batch(40))
-	if err := admin.Backup(t.Context(), url, backup); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.Backup(t.Context(), url, backup))
 	log.commit(t, log.batch(20))
 	if _, err := admin.Restore(t.Context(), url, backup, false); !errors.Is(err, storage.ErrLocked) {
 		t.Errorf("beside a server: %v, want ErrLocked", err)
@@ -94,9 +88,7 @@ func TestRestorePutsACopyInPlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url, path := c.put(t)
 			kept, err := admin.Restore(t.Context(), url, backup, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			length(url, 20)
 			length("sqlite:"+kept, 30)
 
@@ -163,9 +155,7 @@ func TestRestoreRefusesWhatCannotBeServed(t *testing.T) {
 func change(t *testing.T, path, statement string) {
 	t.Helper()
 	db, err := sqlx.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	if _, err := db.Exec(statement); err != nil {
 		t.Fatal(err)
@@ -179,9 +169,7 @@ func TestBackupWritesNothingToTheDatabase(t *testing.T) {
 	log := newLog(t, joined(t, open(t, url)), 1)
 	log.commit(t, log.batch(10))
 	before := crashed(t, path)
-	if err := admin.Backup(t.Context(), url, path+".copy"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.Backup(t.Context(), url, path+".copy"))
 	if after := crashed(t, path); string(after.database) != string(before.database) || string(after.wal) != string(before.wal) {
 		t.Error("the database or its WAL has changed")
 	}

@@ -50,9 +50,7 @@ func BenchmarkEvents(b *testing.B) {
 				b.ResetTimer()
 				for done, after, n := 0, int64(0), 0; done < b.N; {
 					page, err := db.Events(b.Context(), log.threads[n%50], after, 500)
-					if err != nil {
-						b.Fatal(err)
-					}
+					must(b, err)
 					done += len(page)
 					if len(page) < 500 {
 						n, after = n+1, 0
@@ -79,9 +77,7 @@ func BenchmarkDecide(b *testing.B) {
 				for done := 0; done < b.N; done += n {
 					for _, batch := range log.startAndEnd(b, n) {
 						log.n++
-						if err := log.db.Commit(b.Context(), log.n, batch); err != nil {
-							b.Fatal(err)
-						}
+						must(b, log.db.Commit(b.Context(), log.n, batch))
 					}
 				}
 			})

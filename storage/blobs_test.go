@@ -19,9 +19,7 @@ import (
 func openBlobs(tb testing.TB, url string) *storage.Blobs {
 	tb.Helper()
 	db, err := storage.Open(context.Background(), storage.Config{URL: url})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { _ = db.Close() })
 	return db.Blobs()
 }
@@ -42,13 +40,9 @@ func TestBlobs_StoresBytesInChunks(t *testing.T) {
 	sizes := []int{0, 1, chunk - 1, chunk, chunk + 1, 3*chunk + 5, 70 * chunk}
 	for _, n := range sizes {
 		key, want := fmt.Sprint("p/user/", n), randomBytes(n)
-		if err := x.Put(t.Context(), key, "", "", iotest.HalfReader(bytes.NewReader(want))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Put(t.Context(), key, "", "", iotest.HalfReader(bytes.NewReader(want))))
 		r, err := y.Open(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := io.ReadAll(r)
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("of %d bytes come back %d, %v", n, len(got), err)
@@ -57,9 +51,7 @@ func TestBlobs_StoresBytesInChunks(t *testing.T) {
 	}
 	stored := func(n int) (chunks []int) {
 		t.Helper()
-		if err := db.Select(&chunks, "SELECT octet_length(data) FROM attachment_chunks WHERE blob = $1 ORDER BY n", fmt.Sprint("p/user/", n)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Select(&chunks, "SELECT octet_length(data) FROM attachment_chunks WHERE blob = $1 ORDER BY n", fmt.Sprint("p/user/", n)))
 		return chunks
 	}
 	if got := stored(chunk + 1); !slices.Equal(got, []int{chunk, 1}) {

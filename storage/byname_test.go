@@ -13,6 +13,14 @@ import (
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // Concurrent lookups get their own threads, although others give up or have names that no database can store.
 func TestThreadsAreFoundTogether(t *testing.T) {
 	t.Parallel()
@@ -21,17 +29,13 @@ func TestThreadsAreFoundTogether(t *testing.T) {
 
 func findTogether(t *testing.T, db *DB) {
 	ctx, now := t.Context(), time.Now()
-	if err := db.Join(ctx, "instance", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Join(ctx, "instance", ""))
 	var rows []data.Row
 	for i := range int64(50) {
 		head := data.ThreadHead{Key: i + 1, Project: "p", User: "u", ID: fmt.Sprint(i), ConversationID: fmt.Sprint(i), CreatedAt: now, UpdatedAt: now}
 		rows = append(rows, &data.Thread{ThreadHead: head, State: fmt.Appendf(nil, `{"n":%d}`, i)})
 	}
-	if err := db.Commit(ctx, 1, &data.Batch{Rows: rows}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Commit(ctx, 1, &data.Batch{Rows: rows}))
 	var all sync.WaitGroup
 	for i := range 400 {
 		all.Go(func() {

@@ -43,9 +43,7 @@ func tappedAt(t *testing.T, url string, run func(query string, do func() error) 
 		return sqlx.NewDb(sql.OpenDB(tap{db.Driver(), dsn, run}), "sqlite"), db.Close()
 	}
 	db, err := openAs(t.Context(), cfg, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -95,9 +93,7 @@ func TestDecisionsShareStatements(t *testing.T) {
 	ctx := t.Context()
 	n := new(atomic.Int64)
 	db := tapped(t, func(_ string, do func() error) error { n.Add(1); return do() })
-	if err := db.Join(ctx, "instance", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Join(ctx, "instance", ""))
 	var rows []data.Row
 	var asks []data.Ask
 	for i := range int64(64) {
@@ -111,9 +107,7 @@ func TestDecisionsShareStatements(t *testing.T) {
 			Interrupts: []string{thread.ID},
 		})
 	}
-	if err := db.Commit(ctx, 1, &data.Batch{Rows: rows}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Commit(ctx, 1, &data.Batch{Rows: rows}))
 	commits := int64(1)
 	count := func(asks []data.Ask) int64 {
 		t.Helper()
@@ -125,9 +119,7 @@ func TestDecisionsShareStatements(t *testing.T) {
 			}
 			return data.Changes{}
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return n.Load() - before
 	}
 	one, all, again := count(asks[:1]), count(asks), count(asks)

@@ -12,18 +12,12 @@ func TestDecisionsReadNothingLargeOfAFile(t *testing.T) {
 	db := open(t, url)
 	log := newLog(t, joined(t, db), 1)
 	log.crowd(t)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	again := open(t, url)
-	if err := again.Join(t.Context(), "another", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.Join(t.Context(), "another", ""))
 	log.db, log.n = again, 0
 	before := bytesRead(t)
-	if err := log.look(t); err != nil {
-		t.Fatal(err)
-	}
+	must(t, log.look(t))
 	if n := bytesRead(t) - before; n == 0 || n > 1<<20 {
 		t.Errorf("the view of a thread takes %d bytes", n)
 	}
@@ -33,9 +27,7 @@ func TestDecisionsReadNothingLargeOfAFile(t *testing.T) {
 func bytesRead(t *testing.T) (n int64) {
 	t.Helper()
 	io, err := os.ReadFile("/proc/self/io")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := fmt.Sscanf(string(io), "rchar: %d", &n); err != nil {
 		t.Fatal(err)
 	}

@@ -26,9 +26,7 @@ func TestDecisionsShareRoundTrips(t *testing.T) {
 		t.Helper()
 		log.n++
 		before := p.Left.Load()
-		if err := log.db.Commit(t.Context(), log.n, b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, log.db.Commit(t.Context(), log.n, b))
 		return before - p.Left.Load()
 	}
 	messages := func(n int) (started, ended int64) {
@@ -55,9 +53,7 @@ func TestDecisionsReadNothingLarge(t *testing.T) {
 	log.crowd(t)
 	p.Left.Store(math.MaxInt64)
 	p.Bytes.Store(0)
-	if err := log.look(t); err != nil {
-		t.Fatal(err)
-	}
+	must(t, log.look(t))
 	if n := p.Bytes.Load(); n == 0 || n > 64<<10 {
 		t.Errorf("the view of a thread takes %d bytes", n)
 	}
@@ -97,9 +93,7 @@ func (l *workload) look(t *testing.T) error {
 func direct(t *testing.T, url string) *sqlx.DB {
 	t.Helper()
 	db, err := sqlx.Connect("postgres", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -154,9 +148,7 @@ func TestSlowStatementIsGivenUp(t *testing.T) {
 		t.Helper()
 		log := newLog(t, joined(t, open(t, cfg.URL)), 1) // migrates
 		store, err := storage.Open(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer store.Close()
 		commits(t, nil, func() error { return store.Join(t.Context(), "limited", "127.0.0.1:1") })
 		driver, dsn := "postgres", cfg.URL
@@ -164,14 +156,10 @@ func TestSlowStatementIsGivenUp(t *testing.T) {
 			driver, dsn = "sqlite", rest
 		}
 		other, err := sqlx.Connect(driver, dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer other.Close()
 		conn, err := other.Connx(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		exec := func(query string) {
 			t.Helper()

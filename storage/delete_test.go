@@ -11,6 +11,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage"
 )
 
 // deleteThread deletes a thread by parts, and says how many it took.
@@ -40,64 +41,58 @@ func gone(t *testing.T, db data.Store, key int64) {
 
 func TestDeletedThreadLeavesNoSealedEvents(t *testing.T) {
 	t.Parallel()
-	for name, open := range databases {
-		t.Run(name, func(t *testing.T) {
-			db := open(t)
-			log, want := history(t, joined(t, db), 3, 4, 310) // 1240 events in each thread
-			if n, err := db.Seal(t.Context(), time.Now().Add(2*time.Hour)); err != nil || n == 0 || n == 3*1240 {
-				t.Fatalf("%d events are sealed, %v", n, err)
+	onBoth(t, func(t *testing.T, db *storage.DB) {
+		log, want := history(t, db, 3, 4, 310) // 1240 events in each thread
+		if n, err := db.Seal(t.Context(), time.Now().Add(2*time.Hour)); err != nil || n == 0 || n == 3*1240 {
+			t.Fatalf("%d events are sealed, %v", n, err)
+		}
+		for i, limit := range []int{500, 7} {
+			key := log.threads[i]
+			if parts := log.deleteThread(t, key, limit); (parts > 1) != (limit < 500) {
+				t.Errorf("%d rows at once took %d parts", limit, parts)
 			}
-			for i, limit := range []int{500, 7} {
-				key := log.threads[i]
-				if parts := log.deleteThread(t, key, limit); (parts > 1) != (limit < 500) {
-					t.Errorf("%d rows at once took %d parts", limit, parts)
-				}
-				gone(t, db, key)
-			}
-			kept := log.threads[2]
-			sameLog(t, readLog(t, db, kept, 500), want[kept])
-			if _, err := db.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil {
-				t.Fatal(err)
-			}
-			sameLog(t, readLog(t, db, kept, 97), want[kept])
-			gone(t, db, log.threads[0])
-		})
-	}
+			gone(t, db, key)
+		}
+		kept := log.threads[2]
+		sameLog(t, readLog(t, db, kept, 500), want[kept])
+		if _, err := db.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		sameLog(t, readLog(t, db, kept, 97), want[kept])
+		gone(t, db, log.threads[0])
+	})
 }
 
 // Events that are sealed during their thread's deletion are deleted too, and ids are not reused before its end.
 func TestThreadIsDeletedWhileItIsSealed(t *testing.T) {
 	t.Parallel()
-	for name, open := range databases {
-		t.Run(name, func(t *testing.T) {
-			db := open(t)
-			log, want := history(t, joined(t, db), 8, 1, 900)
-			ctx, stop := context.WithCancel(t.Context())
-			var wg sync.WaitGroup
-			for _, after := range []time.Duration{2 * time.Hour, 72 * time.Hour} {
-				wg.Go(func() { // ends when all are deleted
-					for ctx.Err() == nil {
-						if _, err := db.Seal(ctx, time.Now().Add(after)); err != nil && ctx.Err() == nil {
-							t.Error(err)
-						}
+	onBoth(t, func(t *testing.T, db *storage.DB) {
+		log, want := history(t, db, 8, 1, 900)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for _, after := range []time.Duration{2 * time.Hour, 72 * time.Hour} {
+			wg.Go(func() { // ends when all are deleted
+				for ctx.Err() == nil {
+					if _, err := db.Seal(ctx, time.Now().Add(after)); err != nil && ctx.Err() == nil {
+						t.Error(err)
 					}
-				})
-			}
-			for _, key := range log.threads[1:] {
-				log.commit(t, nil, &data.Delete{ThreadKey: key, Limit: 1})
-				if last, err := db.LastEventID(t.Context(), key); err != nil || last != 900 {
-					t.Errorf("half deleted, the log ends at %d, %v", last, err)
 				}
-				log.deleteThread(t, key, 20)
+			})
+		}
+		for _, key := range log.threads[1:] {
+			log.commit(t, nil, &data.Delete{ThreadKey: key, Limit: 1})
+			if last, err := db.LastEventID(t.Context(), key); err != nil || last != 900 {
+				t.Errorf("half deleted, the log ends at %d, %v", last, err)
 			}
-			stop()
-			wg.Wait()
-			for _, key := range log.threads[1:] {
-				gone(t, db, key)
-			}
-			sameLog(t, readLog(t, db, log.threads[0], 500), want[log.threads[0]])
-		})
-	}
+			log.deleteThread(t, key, 20)
+		}
+		stop()
+		wg.Wait()
+		for _, key := range log.threads[1:] {
+			gone(t, db, key)
+		}
+		sameLog(t, readLog(t, db, log.threads[0], 500), want[log.threads[0]])
+	})
 }
 
 // deleteRun deletes a run by parts, and says how many it took.

@@ -30,9 +30,7 @@ func TestStatementsThatFailLoseAndDoubleNothing(t *testing.T) {
 	ctx, last, n := t.Context(), int64(0), int64(0)
 	key := func(take func() (int64, error)) int64 {
 		key, err := take()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return key
 	}
 	commit := func(b *data.Batch) (tries int) {
@@ -54,9 +52,7 @@ func TestStatementsThatFailLoseAndDoubleNothing(t *testing.T) {
 		}
 		return tries
 	}
-	if err := db.Join(ctx, "instance", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Join(ctx, "instance", ""))
 	thread := key(func() (int64, error) { return db.NewThreadKey(ctx) })
 	commit(&data.Batch{Rows: []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: thread}}}})
 	said := func() []data.StoredEvent {
@@ -125,9 +121,7 @@ func TestFenceFindsABatchInDoubt(t *testing.T) {
 				}
 				return io.ErrUnexpectedEOF
 			})
-			if err := db.Join(t.Context(), "instance", ""); err != nil {
-				t.Fatal(err)
-			}
+			must(t, db.Join(t.Context(), "instance", ""))
 			b := &data.Batch{Events: []data.StoredEvent{
 				{ThreadKey: 1, ID: 1, RunKey: 1, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM"}`)},
 			}}
@@ -135,9 +129,7 @@ func TestFenceFindsABatchInDoubt(t *testing.T) {
 			if err := db.Commit(t.Context(), 1, b); !errors.Is(err, data.ErrUnavailable) {
 				t.Fatalf("Commit: %v, want ErrUnavailable", err)
 			}
-			if err := db.Fence(t.Context(), "instance"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, db.Fence(t.Context(), "instance"))
 			if err := db.Commit(t.Context(), 1, b); errors.Is(err, data.ErrFenced) == written || written && err != nil {
 				t.Errorf("Commit again: %v; it was written: %t", err, written)
 			}

@@ -20,13 +20,9 @@ func TestDuties_HaveOneHolder(t *testing.T) {
 	url := postgrestest.New(t)
 	open := func(instance string) *storage.DB {
 		db, err := storage.Open(t.Context(), storage.Config{URL: url})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = db.Close() })
-		if err := db.Join(t.Context(), instance, ""); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Join(t.Context(), instance, ""))
 		return db
 	}
 	x, y, z := open("x"), open("y"), open("z")
@@ -37,9 +33,7 @@ func TestDuties_HaveOneHolder(t *testing.T) {
 		}
 	}
 	key := &data.IdempotencyKey{Scope: "old", CreatedAt: time.Now().Add(-time.Hour)}
-	if err := z.Commit(t.Context(), 1, &data.Batch{Rows: []data.Row{key}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Commit(t.Context(), 1, &data.Batch{Rows: []data.Row{key}}))
 	// forget removes old keys as a duty of the instance, and calls stopped before it writes.
 	forget := func(db *storage.DB, stopped func()) (err error) {
 		j := janitor.New(janitor.Config{Log: slog.New(slog.DiscardHandler), Duties: []janitor.Duty{
@@ -56,9 +50,7 @@ func TestDuties_HaveOneHolder(t *testing.T) {
 	takes(y, false)
 	takes(x, true)
 	err := forget(x, func() {
-		if err := x.LeaveDuties(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.LeaveDuties(t.Context()))
 		takes(y, true)
 	})
 	if !errors.Is(err, janitor.ErrNotNow) {
@@ -66,9 +58,7 @@ func TestDuties_HaveOneHolder(t *testing.T) {
 	}
 	takes(x, false)
 	err = forget(y, func() {
-		if err := z.Fence(t.Context(), "y"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, z.Fence(t.Context(), "y"))
 		takes(x, true)
 	})
 	if !errors.Is(err, data.ErrFenced) {
@@ -80,9 +70,7 @@ func TestDuties_HaveOneHolder(t *testing.T) {
 			_, kept = v.Remembered["old"]
 			return data.Changes{}
 		}}
-		if err := z.Commit(t.Context(), 2, b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, z.Commit(t.Context(), 2, b))
 		return kept
 	}
 	if !kept() {

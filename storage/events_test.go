@@ -17,9 +17,7 @@ func TestEventsAreReadWhileTheirRunGoes(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, db *DB) {
 		ctx, now := t.Context(), time.Now()
-		if err := db.Join(ctx, "instance", ""); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Join(ctx, "instance", ""))
 		b := &data.Batch{Rows: []data.Row{&data.Thread{ThreadHead: data.ThreadHead{
 			Key: 1, Project: "p", User: "u", ID: "t", ConversationID: "t", CreatedAt: now, UpdatedAt: now,
 		}}}}
@@ -31,9 +29,7 @@ func TestEventsAreReadWhileTheirRunGoes(t *testing.T) {
 				b.Events = append(b.Events, data.StoredEvent{ThreadKey: 1, RunKey: key, ID: n, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM"}`)})
 			}
 		}
-		if err := db.Commit(ctx, 1, b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Commit(ctx, 1, b))
 		n := int64(1)
 		for _, c := range []struct {
 			run   int64

@@ -76,21 +76,15 @@ func TestFullDiskWritesNothing(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	db, err := Open(ctx, Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Serve: true, Migrate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
-	if err := db.Join(ctx, "instance", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Join(ctx, "instance", ""))
 	pages := func(limit string) {
 		t.Helper()
 		if _, err := db.connect(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := db.session.exec(ctx, "PRAGMA max_page_count = "+limit); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.session.exec(ctx, "PRAGMA max_page_count = "+limit))
 	}
 	var events []data.StoredEvent
 	for id := range int64(2000) {
@@ -121,9 +115,7 @@ func TestRefusedSessionIsAnOutageInAllLanguages(t *testing.T) {
 	t.Parallel()
 	for _, fatal := range []string{"FATAL", "ВАЖНО"} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer l.Close()
 		go func() { // ends with the listener
 			for {

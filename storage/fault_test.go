@@ -96,9 +96,7 @@ func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 	db, err := storage.Open(t.Context(), storage.Config{
 		URL: through, Migrate: true, Timeout: time.Second, LockTimeout: time.Second, ConnectTimeout: time.Second,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	log := newLog(t, joined(t, db), 1)
 
@@ -139,15 +137,11 @@ func TestEventsGoToTheirDay(t *testing.T) {
 	log := newLog(t, joined(t, open(t, url)), 1)
 	log.commit(t, log.batch(3))
 	db, err := sql.Open("postgres", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	count := func(query string) (n int) {
 		t.Helper()
-		if err := db.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.QueryRowContext(t.Context(), query).Scan(&n))
 		return n
 	}
 	if n := count(`SELECT count(*) FROM pg_inherits WHERE inhparent = 'events'::regclass`); n != 3 {
@@ -163,25 +157,19 @@ func TestCloseOfLostConnectionsIsNoFailure(t *testing.T) {
 	t.Parallel()
 	direct := postgrestest.New(t)
 	db, err := storage.Open(t.Context(), storage.Config{URL: direct, Migrate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	log := newLog(t, joined(t, db), 1)
 	if _, err := db.Events(t.Context(), log.threads[0], 0, 10); err != nil {
 		t.Fatal(err)
 	}
 	q, err := sqlx.Open("postgres", direct)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer q.Close()
 	const others = "pid <> pg_backend_pid() AND datname = current_database()"
 	q.MustExec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE " + others)
 	for n := 1; n > 0; {
-		if err := q.Get(&n, "SELECT count(*) FROM pg_stat_activity WHERE "+others); err != nil {
-			t.Fatal(err)
-		}
+		must(t, q.Get(&n, "SELECT count(*) FROM pg_stat_activity WHERE "+others))
 	}
 	if err := db.Close(); err != nil {
 		t.Error(err)

@@ -65,9 +65,7 @@ func BenchmarkRuns(b *testing.B) {
 		"postgres": storagetest.Postgres(b).NewDatabase(b),
 	} {
 		db, err := Open(b.Context(), Config{URL: url, Migrate: true, Timeout: time.Hour, Lease: 24 * time.Hour})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		defer db.Close()
 		fillRuns(b, db, int(n))
 		fillTerms(b, db)
@@ -75,12 +73,8 @@ func BenchmarkRuns(b *testing.B) {
 		b.Run(name+"/opening the database", func(b *testing.B) {
 			for b.Loop() {
 				again, err := Open(b.Context(), Config{URL: url, Migrate: true})
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := again.Close(); err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
+				must(b, again.Close())
 			}
 		})
 		b.Run(name+"/statistics", func(b *testing.B) {

@@ -37,20 +37,14 @@ func TestInspectTellsOfASQLiteFile(t *testing.T) {
 		t.Errorf("of a file: %+v", r)
 	}
 	db, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true, Addr: "127.0.0.1:1234"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
-	if err := db.SetAddr("127.0.0.1:1234"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.SetAddr("127.0.0.1:1234"))
 	if r := inspect(t, url); !r.Held || r.Holder != "127.0.0.1:1234" || r.Schema != r.Wanted {
 		t.Errorf("beside a server: %+v", r)
 	}
 	broken := filepath.Join(t.TempDir(), "broken.db")
-	if err := os.WriteFile(broken, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(broken, []byte(strings.Repeat("no database ", 1000)), 0o600))
 	if _, err := storage.Inspect(t.Context(), storage.Config{URL: "sqlite:" + broken}); err == nil {
 		t.Error("a file that is no database is in order")
 	}
@@ -64,9 +58,7 @@ func TestInspect_ReadsTheWALOfNoServer(t *testing.T) {
 	t.Parallel()
 	url := newSQLite(t)
 	db, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	dir := t.TempDir()
 	copies := func(suffix string) {
@@ -75,15 +67,11 @@ func TestInspect_ReadsTheWALOfNoServer(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, "baton.db"+suffix), text, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	copies("")
 	key := data.APIKey{ID: "key", User: "u", Role: "user", Projects: []string{"p"}, CreatedAt: time.Now()}
-	if err := db.PutAPIKey(t.Context(), &key, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.PutAPIKey(t.Context(), &key, nil))
 	if r := inspect(t, "sqlite:"+filepath.Join(dir, "baton.db")); r.Keys {
 		t.Error("the file has the key without its WAL")
 	}
@@ -104,9 +92,7 @@ func TestInspectTellsOfAPostgresDatabase(t *testing.T) {
 	if r := inspect(t, url); !r.Exists || r.Schema != 0 || !strings.HasPrefix(r.Software, "PostgreSQL ") || r.Skew.Abs() > time.Minute {
 		t.Errorf("of an empty database: %+v", r)
 	}
-	if err := storage.Migrate(t.Context(), storage.Config{URL: url}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, storage.Migrate(t.Context(), storage.Config{URL: url}))
 	if r := inspect(t, url); r.Schema != r.Wanted || len(r.Snapshots) > 0 { // its own is not old
 		t.Errorf("of a database: %+v", r)
 	}

@@ -20,9 +20,7 @@ import (
 func leased(t *testing.T, url string, lease time.Duration) *storage.DB {
 	t.Helper()
 	db, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true, Migrate: true, Lease: lease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -102,9 +100,7 @@ func TestReserveBudgets_ShowsLivingInstances(t *testing.T) {
 	url := postgrestest.New(t)
 	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
 	joined(t, first)
-	if err := second.Join(t.Context(), "second", "b"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second.Join(t.Context(), "second", "b"))
 	reserve := func(db *storage.DB, instance, project string, amounts ...int64) (others int64) {
 		t.Helper()
 		if err := db.ReserveBudgets(t.Context(), instance, project, func(list []data.Reserved) (ours []data.Reserved, _ error) {
@@ -128,9 +124,7 @@ func TestReserveBudgets_ShowsLivingInstances(t *testing.T) {
 	if got := reserve(second, "second", "p", 16); got != 8 {
 		t.Errorf("the second sees %d, want 8", got)
 	}
-	if err := first.Fence(t.Context(), "second"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Fence(t.Context(), "second"))
 	if got := reserve(first, "instance", "p"); got != 0 {
 		t.Errorf("of a server that has ended the first sees %d", got)
 	}
@@ -200,9 +194,7 @@ func TestAlone_EndsBeforeAnotherSettles(t *testing.T) {
 			if took := time.Since(began); looks && took > 2*time.Second {
 				t.Errorf("the second has waited for %v", took)
 			}
-			if err := second.Leave(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second.Leave(t.Context()))
 			if _, err := first.Watch(t.Context()); err != nil || first.Alone() {
 				t.Errorf("alone again: %t, %v", first.Alone(), err)
 			}
@@ -222,15 +214,11 @@ func TestLeaseRunsOut(t *testing.T) {
 		execute(t, url, `UPDATE instances SET leased_until = clock_timestamp()`)
 	}
 	expire()
-	if err := first.Renew(t.Context(), log.n); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Renew(t.Context(), log.n))
 	wantHeld(t, second.Unused(t.Context()))
 	expire()
 	log.n++
-	if err := first.Commit(t.Context(), log.n, &data.Batch{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Commit(t.Context(), log.n, &data.Batch{}))
 	wantHeld(t, second.Unused(t.Context()))
 	expire()
 	log.n++
@@ -294,9 +282,7 @@ func TestNewerSchemaIsNotJoined(t *testing.T) {
 func openBeside(t *testing.T, url string) *storage.DB {
 	t.Helper()
 	db, err := storage.Open(t.Context(), storage.Config{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -315,9 +301,7 @@ func execute(t *testing.T, url, statement string) {
 		driver, url = "sqlite", "file:"+file+"?_pragma=busy_timeout(10000)"
 	}
 	db, err := sql.Open(driver, url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	if _, err := db.ExecContext(t.Context(), statement); err != nil {
 		t.Fatal(err)
@@ -337,23 +321,15 @@ func TestKilledInstanceIsNotWaitedFor(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledInstanceIsNotWaitedFor$")
 	cmd.Env = append(os.Environ(), "BATON_TEST_JOIN="+url)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	if said, err := bufio.NewReader(out).ReadString('\n'); said != "joined\n" {
 		t.Fatalf("the process said %q, %v", said, err)
 	}
 	wantHeld(t, second.Unused(t.Context()))
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
-	if err := second.Join(t.Context(), "second", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second.Join(t.Context(), "second", ""))
 	ends(t, second, "instance", data.EndCrashed)
 }
 
@@ -378,9 +354,7 @@ func TestKeys_FollowTheRequestsOfAllServers(t *testing.T) {
 	var servers []*storage.DB
 	for range 2 {
 		db, err := storage.Open(t.Context(), storage.Config{URL: url})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = db.Close() })
 		servers = append(servers, db)
 	}

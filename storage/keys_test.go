@@ -22,9 +22,7 @@ func TestKeysAreGivenOnce(t *testing.T) {
 			return do()
 		})
 		ctx := t.Context()
-		if err := db.Join(ctx, fmt.Sprint("instance ", n), ""); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Join(ctx, fmt.Sprint("instance ", n), ""))
 		for commit := range int64(keysAhead / 10) {
 			run, err := db.NewRunKey(ctx)
 			if err != nil || run <= given {
@@ -32,26 +30,18 @@ func TestKeysAreGivenOnce(t *testing.T) {
 			}
 			given = run
 			thread, err := db.NewThreadKey(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			name := fmt.Sprint(run)
 			rows := []data.Row{
 				&data.Thread{ThreadHead: data.ThreadHead{Key: thread, ID: name, ConversationID: name}},
 				&data.Run{RunHead: data.RunHead{Key: run, ThreadKey: thread, ID: name, Status: data.Completed}},
 			}
-			if err := db.Commit(ctx, 2*commit+1, &data.Batch{Rows: rows}); err != nil {
-				t.Fatal(err)
-			}
-			if err := db.Commit(ctx, 2*commit+2, &data.Batch{Rows: []data.Row{&data.Delete{ThreadKey: thread, Limit: 100}}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, db.Commit(ctx, 2*commit+1, &data.Batch{Rows: rows}))
+			must(t, db.Commit(ctx, 2*commit+2, &data.Batch{Rows: []data.Row{&data.Delete{ThreadKey: thread, Limit: 100}}}))
 		}
 		if notes != 2 { // of threads and of runs
 			t.Errorf("keys were noted %d times", notes)
 		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Close())
 	}
 }

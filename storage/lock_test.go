@@ -25,13 +25,9 @@ func TestServer_NoticesThatItsFileIsGone(t *testing.T) {
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
 	db, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
-	if err := db.Join(t.Context(), "one", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Join(t.Context(), "one", ""))
 	n := int64(0)
 	want := func(want error) {
 		t.Helper()
@@ -46,9 +42,7 @@ func TestServer_NoticesThatItsFileIsGone(t *testing.T) {
 	}
 	move := func(from, to string) {
 		t.Helper()
-		if err := os.Rename(from, to); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(from, to))
 	}
 	want(nil)
 	move(path, path+".away")
@@ -71,14 +65,10 @@ func TestSecondServerIsToldOfTheFirst(t *testing.T) {
 	}
 	holder("", false)
 	first, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true, Migrate: true, Addr: "starting"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer first.Close()
 	holder("starting", true)
-	if err := first.Join(t.Context(), "one", "127.0.0.1:8080"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Join(t.Context(), "one", "127.0.0.1:8080"))
 	holder("127.0.0.1:8080", true)
 
 	_, err = storage.Open(t.Context(), storage.Config{URL: url, Serve: true})
@@ -95,9 +85,7 @@ func TestSecondServerIsToldOfTheFirst(t *testing.T) {
 	}
 	defer reader.Close()
 
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Close())
 	holder("", false)
 	open(t, url)
 }
@@ -111,9 +99,7 @@ func TestStoppedServerLeavesRoomForTheNext(t *testing.T) {
 	kept := func() int64 {
 		t.Helper()
 		info, err := os.Stat(lock)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return info.Size()
 	}
 	for range 2 {
@@ -121,9 +107,7 @@ func TestStoppedServerLeavesRoomForTheNext(t *testing.T) {
 		if n := kept(); n > 1<<10 {
 			t.Errorf("a server that serves keeps %d bytes", n)
 		}
-		if err := errors.Join(db.SetAddr("127.0.0.1:1"), db.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(db.SetAddr("127.0.0.1:1"), db.Close()))
 		if n := kept(); n < needed {
 			t.Errorf("a server that has stopped has left %d bytes", n)
 		}
@@ -145,12 +129,8 @@ func TestKilledServerHoldsNothing(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledServerHoldsNothing$")
 	cmd.Env = append(os.Environ(), "BATON_TEST_SERVE="+url)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	said := make([]byte, 100)
 	n, _ := out.Read(said)
 	if !strings.Contains(string(said[:n]), "serving") {
@@ -159,9 +139,7 @@ func TestKilledServerHoldsNothing(t *testing.T) {
 	if _, held, err := admin.LockHolder(url); !held || err != nil {
 		t.Errorf("while it serves: held %v, %v", held, err)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	if _, held, err := admin.LockHolder(url); held || err != nil {
 		t.Errorf("after kill: held %v, %v", held, err)
@@ -175,16 +153,12 @@ func TestOneFileHasOneServer(t *testing.T) {
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
 	dir := t.TempDir()
-	if err := os.Symlink(filepath.Dir(path), dir+"/dir"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(filepath.Dir(path), dir+"/dir"))
 	if err := os.Symlink(path, dir+"/link.db"); err != nil { // a file that does not exist yet
 		t.Fatal(err)
 	}
 	first, err := storage.Open(t.Context(), storage.Config{URL: "sqlite:" + dir + "/link.db", Serve: true, Migrate: true, Addr: "first"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer first.Close()
 	for _, other := range []string{path, dir + "/dir/baton.db", dir + "/link.db"} {
 		url := "sqlite:" + other
@@ -199,9 +173,7 @@ func TestOneFileHasOneServer(t *testing.T) {
 	if goruntime.GOOS != "linux" {
 		return
 	}
-	if err := os.Link(path, dir+"/hard.db"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Link(path, dir+"/hard.db"))
 	_, err = storage.Open(t.Context(), storage.Config{URL: "sqlite:" + dir + "/hard.db", Serve: true})
 	if !errors.Is(err, storage.ErrLocked) || !strings.Contains(err.Error(), "another name") {
 		t.Errorf("a hard link: %v, want ErrLocked", err)
@@ -236,9 +208,7 @@ func TestOpen_RefusesSchemaOfAnotherBaton(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {
 		t.Run(name, func(t *testing.T) {
-			if err := storage.Migrate(t.Context(), storage.Config{URL: url}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, storage.Migrate(t.Context(), storage.Config{URL: url}))
 			const newer = "INSERT INTO schema_versions (version_id, is_applied) VALUES (1000, TRUE)"
 			if _, err := connect(t, url).Exec(newer); err != nil {
 				t.Fatal(err)
@@ -299,9 +269,7 @@ func TestOpenNeedsTheSchema(t *testing.T) {
 
 func emptySQLite(t *testing.T) string {
 	url := newSQLite(t)
-	if err := os.WriteFile(strings.TrimPrefix(url, "sqlite:"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(strings.TrimPrefix(url, "sqlite:"), nil, 0o600))
 	return url
 }
 
@@ -323,9 +291,7 @@ func TestManyMigrateAtOnce(t *testing.T) {
 func TestPathsMayHoldAnyCharacters(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/a b%20?c#d&e=f;ü"
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
 	db := open(t, "sqlite:"+dir+"/data?.db")
 	joined(t, db)
 	if _, err := os.Stat(dir + "/data?.db"); err != nil {
@@ -340,9 +306,7 @@ func TestOpen_RefusesFilesOfOthers(t *testing.T) {
 	execute(t, url, `CREATE TABLE customers (id INTEGER PRIMARY KEY AUTOINCREMENT)`)
 	file := strings.TrimPrefix(url, "sqlite:")
 	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, asServer := storage.Open(t.Context(), storage.Config{URL: url, Serve: true, Migrate: true})
 	for name, err := range map[string]error{
 		"a server": asServer, "a migration": storage.Migrate(t.Context(), storage.Config{URL: url}),

@@ -30,9 +30,7 @@ func withNext(t *testing.T, d *dialect, oldest string) *dialect {
 		files[path] = &fstest.MapFile{Data: text}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	next.migrations = files
 	return &next
 }
@@ -57,15 +55,11 @@ func TestMigrate_UpgradesTheSchema(t *testing.T) {
 		next := withNext(t, db.d, replaces)
 		for range 2 {
 			upgraded, err := openAs(t.Context(), db.cfg, next)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if v, err := one(t.Context(), upgraded.read, scalar[int64], selectVersion); v != 99999 || err != nil {
 				t.Errorf("version %d, %v", v, err)
 			}
-			if err := upgraded.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, upgraded.Close())
 		}
 		if err := db.Ping(t.Context()); !errors.Is(err, errOtherSchema) {
 			t.Errorf("the older program: %v", err)
@@ -94,9 +88,7 @@ func TestMigrate_RespectsTheServer(t *testing.T) {
 		result <- err
 	}()
 	direct, err := openPostgres(Config{URL: url}.withDefaults(), writing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer direct.Close()
 	if line := <-told; !strings.Contains(line, "a:1") {
 		t.Errorf("it says %q", line)
@@ -137,16 +129,12 @@ func TestMigrate_UnderLivingServers(t *testing.T) {
 	if err == nil {
 		_, err = report.ExecContext(t.Context(), "SELECT count(*) FROM threads")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	migrated := make(chan error, 1)
 	go func() { migrated <- migrateAfter(t.Context(), cfg, next, func(*data.HeldError) bool { return false }) }()
 	for line := ""; !strings.Contains(line, "waits for transactions"); line = <-told {
 	}
-	if err := report.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, report.Rollback())
 	if err := <-migrated; err != nil {
 		t.Fatal(err)
 	}
@@ -177,9 +165,7 @@ func TestMigrate_NamesTheOldestProgram(t *testing.T) {
 func TestMigrate_FencesSilentServer(t *testing.T) {
 	url := servedBy(t, "silent", time.Now().Add(-time.Hour))
 	db, err := openAs(t.Context(), Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond}.withDefaults(), withNext(t, postgresDialect(), replaces))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	if in, err := db.Instance(t.Context(), "silent"); err != nil || in.End != data.EndCrashed {
 		t.Errorf("the silent one: %+v, %v, want the end %q", in, err, data.EndCrashed)

@@ -22,17 +22,13 @@ func clustered(t *testing.T, url string) (join func() *storage.DB) {
 	return func() *storage.DB {
 		t.Helper()
 		db, err := storage.Open(t.Context(), storage.Config{URL: url, Lease: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() {
 			if err := db.Close(); err != nil {
 				t.Error(err)
 			}
 		})
-		if err := db.Join(t.Context(), fmt.Sprint("server", len(all)), ""); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Join(t.Context(), fmt.Sprint("server", len(all)), ""))
 		for _, other := range all {
 			if _, err := other.Watch(t.Context()); err != nil {
 				t.Fatal(err)

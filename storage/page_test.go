@@ -31,9 +31,7 @@ func TestPageAgreesWithItsTotal(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
-	if err := db.Join(ctx, "instance", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Join(ctx, "instance", ""))
 	now := time.Now()
 	n := int64(0)
 	add := func() {
@@ -44,9 +42,7 @@ func TestPageAgreesWithItsTotal(t *testing.T) {
 			&data.Thread{ThreadHead: thread}, &data.Run{RunHead: head}, &data.Step{RunKey: 1, Number: int(n), StartedAt: now},
 			&data.Message{ThreadKey: 1, RunKey: 1, Seq: n, EventID: n, State: data.MessageConsumed, CreatedAt: now, Message: agui.Message{ID: fmt.Sprint(n), Role: agui.RoleUser}},
 		}
-		if err := db.Commit(ctx, n, &data.Batch{Rows: rows}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Commit(ctx, n, &data.Batch{Rows: rows}))
 	}
 	add()
 	read := func() reader { return reader{q: &between{querier: db.read, happens: add}, d: db.d} }

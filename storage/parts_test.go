@@ -23,9 +23,7 @@ func TestHousekeepingGoesInParts(t *testing.T) {
 		return do()
 	})
 	ctx, now := t.Context(), time.Now()
-	if err := db.Join(ctx, "instance", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Join(ctx, "instance", ""))
 	ended := now.Add(-25 * time.Hour)
 	run := data.RunHead{Key: 1, ThreadKey: 1, Generation: 1, Status: data.Completed, FinishedAt: &ended}
 	rows := []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: 1}}, &data.Run{RunHead: run}}
@@ -34,17 +32,13 @@ func TestHousekeepingGoesInParts(t *testing.T) {
 		rows = append(rows, &data.IdempotencyKey{Scope: fmt.Sprint(i), CreatedAt: ended},
 			&data.Memo{RunKey: 1, Generation: 1, Place: fmt.Sprint(i)})
 	}
-	if err := db.Commit(ctx, 1, &data.Batch{Rows: rows}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Commit(ctx, 1, &data.Batch{Rows: rows}))
 	for table, tidy := range map[string]func() error{
 		"idempotency_keys": func() error { return db.ForgetKeys(ctx, now) },
 		"memos":            func() error { return db.Prune(ctx, now) },
 	} {
 		parts = 0
-		if err := tidy(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tidy())
 		if left, err := one(ctx, db.read, scalar[int], "SELECT count(*) FROM "+table); parts != 3 || left != 0 || err != nil {
 			t.Errorf("%s: %d parts, %d rows are left, %v", table, parts, left, err)
 		}
@@ -57,14 +51,10 @@ func TestStatementsAreShorterThanTheLease(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
 	for lease, want := range map[time.Duration]string{6 * time.Second: "2s 4s 4000", 15 * time.Second: "5s 10s 10000", time.Hour: "30s 10s 35000", time.Millisecond: "1s 2s 2000"} {
 		db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer db.Close()
 		session, err := db.connect(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got string
 		if err := session.conn.GetContext(t.Context(), &got, `SELECT concat_ws(' ', current_setting('statement_timeout'),
 			current_setting('idle_in_transaction_session_timeout'), current_setting('tcp_user_timeout'))`); err != nil || got != want {
@@ -78,13 +68,9 @@ func TestLateCommitRenewsTheLease(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
 	const lease = time.Second
 	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
-	if err := db.Join(t.Context(), "instance", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Join(t.Context(), "instance", ""))
 	err = db.Commit(t.Context(), 1, &data.Batch{Asks: make([]data.Ask, 1), Decide: func(_ int, v *data.View) data.Changes {
 		for now := v.Now; now.Before(v.Now.Add(lease)); {
 			if now, err = one(t.Context(), db.read, scanTime, selectTime); err != nil {
@@ -94,9 +80,7 @@ func TestLateCommitRenewsTheLease(t *testing.T) {
 		}
 		return data.Changes{}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	expired, err := one(t.Context(), db.read, scalar[bool], "SELECT leased_until <= clock_timestamp() FROM instances")
 	if err != nil || expired {
 		t.Errorf("the lease has run out: %t, %v", expired, err)
@@ -107,13 +91,9 @@ func TestLateCommitRenewsTheLease(t *testing.T) {
 func TestDaysEndByTheDatabasesClock(t *testing.T) {
 	t.Parallel()
 	db, err := Open(t.Context(), Config{URL: storagetest.Postgres(t).NewDatabase(t), Migrate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
-	if err := db.Join(t.Context(), "instance", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Join(t.Context(), "instance", ""))
 	if _, err := db.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -133,9 +113,7 @@ func TestServers_GoOnBesideADump(t *testing.T) {
 	days := func() []string {
 		t.Helper()
 		days, err := all(t.Context(), y.read, scalar[string], selectPartitions)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return days
 	}
 	for _, day := range days() {
@@ -144,9 +122,7 @@ func TestServers_GoOnBesideADump(t *testing.T) {
 		}
 	}
 	dump, err := openForPlans(t, url).write.BeginTxx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer dump.Rollback() //nolint:errcheck // it is over then
 	if _, err := dump.ExecContext(t.Context(), `DO $$ DECLARE name text;
 BEGIN FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'baton' LOOP EXECUTE 'LOCK TABLE ' || name || ' IN ACCESS SHARE MODE'; END LOOP; END $$`); err != nil {
@@ -168,9 +144,7 @@ BEGIN FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'baton' LOO
 	if got := days(); len(got) > 0 {
 		t.Errorf("the dump has not locked the tables: there are %v", got)
 	}
-	if err := dump.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, dump.Rollback())
 	x.prepared = time.Time{} // a minute later
 	say()
 	now, err := x.Now(t.Context())

@@ -28,9 +28,7 @@ func TestOpen_RefusesAPooler(t *testing.T) {
 		t.Skip("skipped: PgBouncer is not installed; .ci/setup installs it")
 	}
 	to, err := url.Parse(storagetest.Postgres(t).NewDatabase(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const ignores = "ignore_startup_parameters = statement_timeout, lock_timeout, idle_in_transaction_session_timeout, tcp_user_timeout, default_transaction_read_only," +
 		" plan_cache_mode, enable_seqscan, enable_hashjoin, enable_mergejoin, jit, search_path\n"
 	for _, test := range []struct{ mode, more, want string }{
@@ -57,20 +55,14 @@ func startPooler(t *testing.T, program string, to *url.URL, settings string) str
 	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
 	config := fmt.Sprintf("[databases]\n* = host=%s port=%s user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\nauth_type = any\nunix_socket_dir =\n%s",
 		to.Hostname(), to.Port(), port, settings)
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(config), 0o600))
 	cmd := exec.Command(program, "-q", file)
 	if me, err := user.Current(); err == nil && me.Uid == "0" { // which it refuses to be
-		if err := os.Chmod(file, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(file, 0o644))
 		cmd.Args = []string{program, "-q", "-u", "postgres", file}
 	}
 	cmd.Stderr = t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -18,9 +18,7 @@ func TestTargetSessionAttrs(t *testing.T) {
 	database := postgrestest.New(t)
 	for _, attrs := range []string{"any", "read-write", "primary"} {
 		u, err := url.Parse(database)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		q := u.Query()
 		q.Set("target_session_attrs", attrs)
 		u.RawQuery = q.Encode()
@@ -42,9 +40,7 @@ func TestTargetSessionAttrs(t *testing.T) {
 func TestOpen_TriesSeveralHosts(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(postgrestest.New(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q := u.Query()
 	q.Set("host", "127.0.0.1,"+u.Hostname())
 	q.Set("port", "1,"+u.Port())
@@ -82,9 +78,7 @@ func TestSchema_IsBatonsOwn(t *testing.T) {
 	execute(t, database, "CREATE SCHEMA baton AUTHORIZATION "+tenant+"; CREATE SCHEMA shared AUTHORIZATION "+tenant)
 	tables := func(where string) (n int) {
 		t.Helper()
-		if err := connect(t, database).Get(&n, "SELECT count(*) FROM pg_tables WHERE "+where); err != nil {
-			t.Fatal(err)
-		}
+		must(t, connect(t, database).Get(&n, "SELECT count(*) FROM pg_tables WHERE "+where))
 		return n
 	}
 	for query, schema := range map[string]string{

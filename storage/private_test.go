@@ -34,9 +34,7 @@ func TestNobodyElseReadsDatabases(t *testing.T) {
 	}
 	db := serve(t, url)
 	private("beside a server", 4)
-	if err := admin.Backup(t.Context(), url, backup); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.Backup(t.Context(), url, backup))
 	private("with a backup", 5)
 	closed(t, db)
 	if err := os.Chmod(backup, 0o644); err != nil { // as after a copy by hand
@@ -46,8 +44,6 @@ func TestNobodyElseReadsDatabases(t *testing.T) {
 	if err != nil || kept == "" {
 		t.Fatal(kept, err)
 	}
-	if err := os.Remove(backup); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(backup))
 	private("restored", 3)
 }

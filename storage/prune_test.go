@@ -19,49 +19,40 @@ import (
 
 func TestPruneKeepsTheRecordsOfRunsAtWork(t *testing.T) {
 	t.Parallel()
-	for name, open := range databases {
-		t.Run(name, func(t *testing.T) {
-			db := open(t)
-			log := newLog(t, joined(t, db), 4)
-			now := time.Now()
-			var rows []data.Row
-			for i, key := range log.runs {
-				run, err := db.Run(t.Context(), key)
-				if err != nil {
-					t.Fatal(err)
-				}
-				run.Generation = 3
-				switch i {
-				case 1, 2:
-					at := now.Add(time.Duration(4*i-29) * time.Hour)
-					run.Status, run.FinishedAt = data.Completed, &at
-				case 3:
-					run.Status = data.Waiting
-				}
-				rows = append(rows, &run.RunHead)
-				for generation := 1; generation <= 3; generation++ {
-					rows = append(rows, &data.Memo{RunKey: key, Generation: generation, Step: 1, Place: "do#1"})
-				}
+	onBoth(t, func(t *testing.T, db *storage.DB) {
+		log := newLog(t, db, 4)
+		now := time.Now()
+		var rows []data.Row
+		for i, key := range log.runs {
+			run, err := db.Run(t.Context(), key)
+			must(t, err)
+			run.Generation = 3
+			switch i {
+			case 1, 2:
+				at := now.Add(time.Duration(4*i-29) * time.Hour)
+				run.Status, run.FinishedAt = data.Completed, &at
+			case 3:
+				run.Status = data.Waiting
 			}
-			log.commit(t, nil, rows...)
-			if err := db.Prune(t.Context(), now); err != nil {
-				t.Fatal(err)
+			rows = append(rows, &run.RunHead)
+			for generation := 1; generation <= 3; generation++ {
+				rows = append(rows, &data.Memo{RunKey: key, Generation: generation, Step: 1, Place: "do#1"})
 			}
-			got := make([]string, 4)
-			for i, key := range log.runs {
-				for generation := 1; generation <= 3; generation++ {
-					memos, err := db.Memos(t.Context(), key, generation)
-					if err != nil {
-						t.Fatal(err)
-					}
-					got[i] += fmt.Sprint(len(memos))
-				}
+		}
+		log.commit(t, nil, rows...)
+		must(t, db.Prune(t.Context(), now))
+		got := make([]string, 4)
+		for i, key := range log.runs {
+			for generation := 1; generation <= 3; generation++ {
+				memos, err := db.Memos(t.Context(), key, generation)
+				must(t, err)
+				got[i] += fmt.Sprint(len(memos))
 			}
-			if diff := cmp.Diff([]string{"001", "000", "001", "001"}, got); diff != "" {
-				t.Errorf("records by generation, of runs that run, ended, ended today, wait: %s", diff)
-			}
-		})
-	}
+		}
+		if diff := cmp.Diff([]string{"001", "000", "001", "001"}, got); diff != "" {
+			t.Errorf("records by generation, of runs that run, ended, ended today, wait: %s", diff)
+		}
+	})
 }
 
 func TestPruneForgetsInstancesThatOwnNothing(t *testing.T) {
@@ -70,27 +61,19 @@ func TestPruneForgetsInstancesThatOwnNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := open(t, url)
 			for _, instance := range []string{"idle", "owner", "last"} {
-				if err := errors.Join(db.Leave(t.Context()), db.Join(t.Context(), instance, "")); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errors.Join(db.Leave(t.Context()), db.Join(t.Context(), instance, "")))
 			}
 			log := newLog(t, db, 1)
 			run, err := db.Run(t.Context(), log.runs[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			run.Owner = "owner"
 			log.commit(t, nil, &run.RunHead)
 			prune := func(at time.Time, want ...string) {
 				t.Helper()
-				if err := db.Prune(t.Context(), at); err != nil {
-					t.Fatal(err)
-				}
+				must(t, db.Prune(t.Context(), at))
 				direct := connect(t, url)
 				var got []string
-				if err := direct.Select(&got, "SELECT id FROM instances ORDER BY id"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, direct.Select(&got, "SELECT id FROM instances ORDER BY id"))
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Error(diff)
 				}
@@ -109,9 +92,7 @@ func connect(t *testing.T, url string) *sqlx.DB {
 		driver, name = "sqlite", "file:"+path
 	}
 	db, err := sqlx.Connect(driver, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -122,9 +103,7 @@ func TestOneThreadThatCannotBeSealedStopsNoOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var told strings.Builder
 			db, err := storage.Open(t.Context(), storage.Config{URL: url, Migrate: true, Log: slog.New(slog.NewTextHandler(&told, nil))})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer db.Close()
 			log, want := history(t, joined(t, db), 3, 1, 300)
 			direct := connect(t, url)
@@ -150,42 +129,32 @@ func TestOneThreadThatCannotBeSealedStopsNoOther(t *testing.T) {
 // Keys that were revoked or expired long ago are deleted; other keys stay.
 func TestPrune_ForgetsOldAPIKeys(t *testing.T) {
 	t.Parallel()
-	for name, open := range databases {
-		t.Run(name, func(t *testing.T) {
-			db := open(t)
-			joined(t, db)
-			now := time.Now().UTC().Truncate(time.Millisecond)
-			days := func(n int) *time.Time { at := now.AddDate(0, 0, -n); return &at }
-			for id, k := range map[string]data.APIKey{
-				"good": {}, "revoked": {RevokedAt: days(89)}, "revoked long ago": {RevokedAt: days(91)},
-				"over": {ExpiresAt: days(89)}, "over for long": {ExpiresAt: days(91)},
-			} {
-				revoked := k.RevokedAt
-				k.ID, k.User, k.Projects, k.Role, k.CreatedAt = id, "u", []string{"p"}, "user", *days(100)
-				if err := db.PutAPIKey(t.Context(), &k, nil); err != nil {
-					t.Fatal(err)
-				}
-				if revoked != nil {
-					if err := db.RevokeAPIKey(t.Context(), id, *revoked, nil); err != nil {
-						t.Fatal(err)
-					}
-				}
+	onBoth(t, func(t *testing.T, db *storage.DB) {
+		now := time.Now().UTC().Truncate(time.Millisecond)
+		days := func(n int) *time.Time { at := now.AddDate(0, 0, -n); return &at }
+		for id, k := range map[string]data.APIKey{
+			"good": {}, "revoked": {RevokedAt: days(89)}, "revoked long ago": {RevokedAt: days(91)},
+			"over": {ExpiresAt: days(89)}, "over for long": {ExpiresAt: days(91)},
+		} {
+			revoked := k.RevokedAt
+			k.ID, k.User, k.Projects, k.Role, k.CreatedAt = id, "u", []string{"p"}, "user", *days(100)
+			must(t, db.PutAPIKey(t.Context(), &k, nil))
+			if revoked != nil {
+				must(t, db.RevokeAPIKey(t.Context(), id, *revoked, nil))
 			}
-			if err := db.Prune(t.Context(), now); err != nil {
-				t.Fatal(err)
-			}
-			page, err := db.ProjectAPIKeys(t.Context(), "p", 0, 10)
-			var left []string
-			for i := range page.Rows {
-				left = append(left, page.Rows[i].ID)
-			}
-			slices.Sort(left)
-			if diff := cmp.Diff([]string{"good", "over", "revoked"}, left); diff != "" || err != nil || page.Total != 3 {
-				t.Errorf("of %d keys, %v: %s", page.Total, err, diff)
-			}
-			if list, err := db.APIKeysAfter(t.Context(), "", 10); err != nil || len(list) != 3 {
-				t.Errorf("%d keys are left, %v", len(list), err)
-			}
-		})
-	}
+		}
+		must(t, db.Prune(t.Context(), now))
+		page, err := db.ProjectAPIKeys(t.Context(), "p", 0, 10)
+		var left []string
+		for i := range page.Rows {
+			left = append(left, page.Rows[i].ID)
+		}
+		slices.Sort(left)
+		if diff := cmp.Diff([]string{"good", "over", "revoked"}, left); diff != "" || err != nil || page.Total != 3 {
+			t.Errorf("of %d keys, %v: %s", page.Total, err, diff)
+		}
+		if list, err := db.APIKeysAfter(t.Context(), "", 10); err != nil || len(list) != 3 {
+			t.Errorf("%d keys are left, %v", len(list), err)
+		}
+	})
 }

@@ -57,9 +57,7 @@ func TestRetention(t *testing.T) {
 					"b": {Runs: 7 * day, Events: 3 * day}, "kept": {},
 				}}
 				dry, err := runtime.Retirable(ctx, db, policy, now)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for i := range dry {
 					if dry[i].Bytes <= 0 {
 						t.Errorf("%s has %d bytes", dry[i].Project, dry[i].Bytes)
@@ -72,9 +70,7 @@ func TestRetention(t *testing.T) {
 				if got := readLog(t, db, runs[0].ThreadKey, 500); len(got) != 5 {
 					t.Errorf("a dry run left %d events", len(got))
 				}
-				if err := db.Leave(ctx); err != nil {
-					t.Fatal(err)
-				}
+				must(t, db.Leave(ctx))
 				for range 2 { // the second finds nothing
 					done, err := runtime.RetireAlone(ctx, db, db, policy, now)
 					if err != nil || len(done) != len(dry) {

@@ -77,9 +77,7 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 				f.Project, f.Limit = "p", 5
 				for {
 					p, err := db.Audit(t.Context(), f)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					rows, pages = rows+len(p.Rows), pages+1
 					if !p.More {
 						return rows, pages
@@ -132,15 +130,11 @@ func plannedByKey(t *testing.T, db *DB, f data.RunFilter) {
 		return
 	}
 	after, err := db.place(t.Context(), &f, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	list := statement{oldest: f.Oldest}
 	db.d.keysOfRuns(&list, &f, search{}, after, 51)
 	plan, err := all(t.Context(), db.read, scalar[string], "EXPLAIN "+list.String(), list.args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if slices.ContainsFunc(plan, func(line string) bool { return strings.Contains(line, "Seq Scan on runs") }) {
 		t.Errorf("%s", strings.Join(plan, "\n"))
 	}
@@ -193,9 +187,7 @@ SELECT 0, 'p', 'a', 'COMPLETED', '', 1, ?2, ?2, ?2 FROM n`, maxWaiting+10, now.U
 	completed := func() (n int, counting bool) {
 		t.Helper()
 		s, err := db.Stats(t.Context(), "p", data.HourStep, now.Add(-time.Hour), now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, tally := range s.Tallies {
 			n += tally.Completed
 		}

@@ -41,9 +41,7 @@ func readLog(tb testing.TB, db data.Store, thread int64, limit int) []data.Store
 	var all []data.StoredEvent
 	for after := int64(0); ; {
 		page, err := db.Events(tb.Context(), thread, after, limit)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		if len(page) == 0 {
 			return all
 		}
@@ -76,76 +74,70 @@ func seal(t *testing.T, db *storage.DB, after time.Duration, want int) {
 
 func TestSealKeepsTheLog(t *testing.T) {
 	t.Parallel()
-	for name, open := range databases {
-		t.Run(name, func(t *testing.T) {
-			db := open(t)
-			log, want := history(t, joined(t, db), 3, 4, 310) // 1240 events in each thread
-			check := func() {
-				t.Helper()
-				for key, events := range want {
-					for _, limit := range []int{1 << 20, 500, 97} {
-						sameLog(t, readLog(t, db, key, limit), events)
-					}
-					last, err := db.LastEventID(t.Context(), key)
-					if err != nil || last != int64(len(events)) {
-						t.Fatalf("LastEventID: %d, %v, want %d", last, err, len(events))
-					}
+	onBoth(t, func(t *testing.T, db *storage.DB) {
+		log, want := history(t, db, 3, 4, 310) // 1240 events in each thread
+		check := func() {
+			t.Helper()
+			for key, events := range want {
+				for _, limit := range []int{1 << 20, 500, 97} {
+					sameLog(t, readLog(t, db, key, limit), events)
+				}
+				last, err := db.LastEventID(t.Context(), key)
+				if err != nil || last != int64(len(events)) {
+					t.Fatalf("LastEventID: %d, %v, want %d", last, err, len(events))
 				}
 			}
-			seal(t, db, 0, 0)
-			seal(t, db, 2*time.Hour, 3*1030) // a segment of 1024 in rows of ten; 210 are too few for another
-			check()
-			seal(t, db, 2*time.Hour, 0)
-			seal(t, db, 72*time.Hour, 3*210)
-			check()
-			seal(t, db, 72*time.Hour, 0)
+		}
+		seal(t, db, 0, 0)
+		seal(t, db, 2*time.Hour, 3*1030) // a segment of 1024 in rows of ten; 210 are too few for another
+		check()
+		seal(t, db, 2*time.Hour, 0)
+		seal(t, db, 72*time.Hour, 3*210)
+		check()
+		seal(t, db, 72*time.Hour, 0)
 
-			// On goes the log.
-			log.commit(t, nil, log.nextRuns(t, "later")...)
-			log.commit(t, log.batch(30))
-			log.commit(t, nil, log.finishRuns(t)...)
-			for key := range want {
-				want[key] = readLog(t, db, key, 1<<20)
-				if len(want[key]) != 1250 {
-					t.Fatalf("thread %d has %d events", key, len(want[key]))
-				}
+		// On goes the log.
+		log.commit(t, nil, log.nextRuns(t, "later")...)
+		log.commit(t, log.batch(30))
+		log.commit(t, nil, log.finishRuns(t)...)
+		for key := range want {
+			want[key] = readLog(t, db, key, 1<<20)
+			if len(want[key]) != 1250 {
+				t.Fatalf("thread %d has %d events", key, len(want[key]))
 			}
-			check()
-			seal(t, db, 72*time.Hour, 30)
-			check()
-		})
-	}
+		}
+		check()
+		seal(t, db, 72*time.Hour, 30)
+		check()
+	})
 }
 
 func TestReadersNeverSkipWhileSealing(t *testing.T) {
 	t.Parallel()
-	for name, open := range databases {
-		t.Run(name, func(t *testing.T) {
-			db := open(t)
-			log, _ := history(t, joined(t, db), 20, 1, 600)
-			ctx, stop := context.WithCancel(t.Context())
-			var wg sync.WaitGroup
-			for n := range 2 {
-				wg.Go(func() { // ends when sealing has
-					for i := n; ctx.Err() == nil; i++ {
-						after, key := int64(0), log.threads[i%20]
-						for after < 600 {
-							page, err := db.Events(t.Context(), key, after, 130)
-							if err != nil || len(page) == 0 || page[0].ID != after+1 ||
-								page[len(page)-1].ID != after+int64(len(page)) {
-								t.Errorf("after %d: %d events, %v", after, len(page), err)
-								return
-							}
-							after += int64(len(page))
+	onBoth(t, func(t *testing.T, db *storage.DB) {
+		log, _ := history(t, db, 20, 1, 600)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for n := range 2 {
+			wg.Go(func() { // ends when sealing has
+				for i := n; ctx.Err() == nil; i++ {
+					after, key := int64(0), log.threads[i%20]
+					for after < 600 {
+						page, err := db.Events(t.Context(), key, after, 130)
+						if err != nil || len(page) == 0 || page[0].ID != after+1 ||
+							page[len(page)-1].ID != after+int64(len(page)) {
+							t.Errorf("after %d: %d events, %v", after, len(page), err)
+							return
 						}
+						after += int64(len(page))
 					}
-				})
-			}
-			seal(t, db, 72*time.Hour, 20*600)
-			stop()
-			wg.Wait()
-		})
-	}
+				}
+			})
+		}
+		seal(t, db, 72*time.Hour, 20*600)
+		stop()
+		wg.Wait()
+	})
 }
 
 func TestForgetKeys(t *testing.T) {
@@ -155,9 +147,7 @@ func TestForgetKeys(t *testing.T) {
 	now := time.Now()
 	log.commit(t, nil, &data.IdempotencyKey{Scope: "old", CreatedAt: now.Add(-time.Hour)},
 		&data.IdempotencyKey{Scope: "new", CreatedAt: now})
-	if err := db.ForgetKeys(t.Context(), now.Add(-time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.ForgetKeys(t.Context(), now.Add(-time.Minute)))
 	log.n++
 	err := log.db.Commit(t.Context(), log.n, &data.Batch{
 		Asks: []data.Ask{{Scope: "old"}, {Scope: "new"}},
@@ -168,9 +158,7 @@ func TestForgetKeys(t *testing.T) {
 			return data.Changes{}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // Several instances may come to drop the same day: all but the first find that it is done.
@@ -179,18 +167,14 @@ func TestDaysAreDroppedByWhoeverComesFirst(t *testing.T) {
 	url := postgrestest.New(t)
 	instances := []*storage.DB{open(t, url), open(t, url), open(t, url)}
 	direct, err := sqlx.Connect("postgres", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer direct.Close()
 	day := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 	for range 30 {
 		next := day.AddDate(0, 0, 1)
 		_, err := direct.Exec(fmt.Sprintf("CREATE TABLE events_%s PARTITION OF events FOR VALUES FROM ('%s') TO ('%s')",
 			day.Format("20060102"), day.Format(time.DateOnly), next.Format(time.DateOnly)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		day = next
 	}
 	var wg sync.WaitGroup
@@ -218,9 +202,7 @@ func TestCommitsGoOnWhileADayIsLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	hold, err := direct.Beginx()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = hold.Rollback() }()
 	if _, err := hold.Exec("LOCK TABLE events_20200101 IN ACCESS EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
@@ -231,9 +213,7 @@ func TestCommitsGoOnWhileADayIsLookedAt(t *testing.T) {
 		sealed <- err
 	}()
 	for waiting := 0; waiting == 0; {
-		if err := direct.Get(&waiting, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'events_20200101'::regclass"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, direct.Get(&waiting, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'events_20200101'::regclass"))
 	}
 	log.commit(t, log.batch(1))
 	select {
@@ -241,9 +221,7 @@ func TestCommitsGoOnWhileADayIsLookedAt(t *testing.T) {
 		t.Fatalf("the commit has waited until nobody looked any more: %v", err)
 	default:
 	}
-	if err := hold.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, hold.Rollback())
 	if err := <-sealed; err != nil {
 		t.Error(err)
 	}

@@ -30,9 +30,7 @@ func TestSegmentsAreDecompressedOnce(t *testing.T) {
 	t.Parallel()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	ctx, now := t.Context(), time.Now()
-	if err := db.Join(ctx, "instance", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Join(ctx, "instance", ""))
 	const events, perRun = 10_000, 2500
 	rows := []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: 1, LastEventID: events, CreatedAt: now, UpdatedAt: now}}}
 	for run := range int64(events / perRun) {
@@ -45,9 +43,7 @@ func TestSegmentsAreDecompressedOnce(t *testing.T) {
 		payload := fmt.Sprintf(`{"type":"CUSTOM","name":"%d"}`, i)
 		said[i] = data.StoredEvent{ThreadKey: 1, ID: int64(i + 1), RunKey: int64(i/perRun + 1), Kind: agui.TypeCustom, Payload: []byte(payload)}
 	}
-	if err := db.Commit(ctx, 1, &data.Batch{Rows: rows, Events: said}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Commit(ctx, 1, &data.Batch{Rows: rows, Events: said}))
 	if n, err := db.Seal(ctx, now.Add(48*time.Hour)); err != nil || n != events {
 		t.Fatalf("%d events are sealed: %v", n, err)
 	}
@@ -61,9 +57,7 @@ func TestSegmentsAreDecompressedOnce(t *testing.T) {
 	next := func(at int64) (end int64, second int) {
 		t.Helper()
 		page, err := db.Events(ctx, 1, at, 500)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range page {
 			if want := fmt.Sprintf(`"name":"%d"`, page[i].ID-1); !strings.Contains(string(page[i].Payload), want) {
 				t.Fatalf("event %d is %s", page[i].ID, page[i].Payload)
@@ -82,9 +76,7 @@ func TestSegmentsAreDecompressedOnce(t *testing.T) {
 	if n := c.n.Load(); n != segments {
 		t.Errorf("two readers have %d segments decompressed, want %d", n, segments)
 	}
-	if err := db.Commit(ctx, 2, &data.Batch{Rows: []data.Row{&data.Delete{ThreadKey: 1, RunKey: 2, Limit: 100}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Commit(ctx, 2, &data.Batch{Rows: []data.Row{&data.Delete{ThreadKey: 1, RunKey: 2, Limit: 100}}}))
 	for at := int64(0); at < events; {
 		var removed int
 		if at, removed = next(at); removed > 0 {

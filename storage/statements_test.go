@@ -250,9 +250,7 @@ func TestStatementsUseIndexes(t *testing.T) {
 func openForPlans(t *testing.T, url string) *DB {
 	t.Helper()
 	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: time.Minute}) // a busy machine may take long for a statement
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -309,9 +307,7 @@ func planSQLite(t *testing.T, db *DB, name, query string) []string {
 	for rows.Next() {
 		var id, parent, unused int
 		var detail string
-		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(&id, &parent, &unused, &detail))
 		plan = append(plan, fmt.Sprintf("%d %s", parent, detail))
 	}
 	return plan
@@ -320,9 +316,7 @@ func planSQLite(t *testing.T, db *DB, name, query string) []string {
 func planPostgres(t *testing.T, db *DB, name, query string) string {
 	t.Helper()
 	conn, err := db.write.Connx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	args := ""
 	if n := len(regexp.MustCompile(`\$\d+`).FindAllString(query, -1)); n > 0 {
@@ -399,17 +393,13 @@ func allStatements(t *testing.T) map[string]string {
 	t.Helper()
 	exprs := make(map[string]ast.Expr)
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			if decl, ok := n.(*ast.GenDecl); ok && decl.Tok == token.CONST {
 				for _, spec := range decl.Specs {
@@ -453,9 +443,7 @@ func TestMigrationsHaveTheSameVersions(t *testing.T) {
 	t.Parallel()
 	list := func(dialect string) []string {
 		entries, err := fs.ReadDir(migrationsOf(dialect), ".")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var names []string
 		for _, e := range entries {
 			names = append(names, e.Name())
@@ -492,9 +480,7 @@ func TestPlansOfGrowingTablesStayGood(t *testing.T) {
 	t.Parallel()
 	db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
 	conn, err := db.write.Connx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	soon, err := execAll(t, conn, `
 SELECT relname FROM pg_class JOIN pg_index ON indrelid = pg_class.oid AND NOT indisprimary
@@ -504,9 +490,7 @@ WHERE relkind = 'r' AND NOT COALESCE(reloptions && ARRAY['autovacuum_analyze_thr
 		t.Errorf("what is known of these soon: %s, %v", soon, err)
 	}
 	reads, err := db.read.Connx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reads.Close()
 	if _, err := reads.ExecContext(t.Context(), "SET plan_cache_mode = force_generic_plan"); err != nil {
 		t.Fatal(err)

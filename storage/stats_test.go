@@ -41,15 +41,11 @@ func (c *counting) reopen() {
 	old := c.db
 	c.db = c.open()
 	if old != nil {
-		if err := c.db.Fence(c.Context(), fmt.Sprint("instance ", c.id)); err != nil {
-			c.Fatal(err)
-		}
+		must(c, c.db.Fence(c.Context(), fmt.Sprint("instance ", c.id)))
 	}
 	c.id++
 	c.n = 0
-	if err := c.db.Join(c.Context(), fmt.Sprint("instance ", c.id), ""); err != nil {
-		c.Fatal(err)
-	}
+	must(c, c.db.Join(c.Context(), fmt.Sprint("instance ", c.id), ""))
 	if old != nil {
 		if _, err := old.RollUp(c.Context(), c.base); !errors.Is(err, data.ErrFenced) && err != nil {
 			c.Logf("the fenced instance: %v", err)
@@ -87,13 +83,9 @@ func (c *counting) some(admits func(*data.Run) bool) *data.Run {
 
 func (c *counting) insert() {
 	key, err := c.db.NewRunKey(c.Context())
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	thread, err := c.db.NewThreadKey(c.Context())
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	agent := []string{"echo", "flow", "scripted"}[c.rand.IntN(3)]
 	r := &data.Run{RunHead: data.RunHead{
 		Key: key, ThreadKey: thread, Project: []string{"p", "q"}[c.rand.IntN(2)], User: "u", ID: fmt.Sprint("run ", key), Agent: agent, WorkflowID: agent,
@@ -262,9 +254,7 @@ func (c *counting) check() {
 	for _, project := range []string{"p", "q", "nobody's"} {
 		for _, step := range []time.Duration{data.HourStep, data.MinuteStep} {
 			got, err := c.db.Stats(c.Context(), project, step, c.base.Add(-25*time.Hour), c.base.Add(time.Hour))
-			if err != nil {
-				c.Fatal(err)
-			}
+			must(c, err)
 			want := c.want(project, step)
 			if diff := cmp.Diff(want, got.Tallies, cmp.Comparer(maps.Equal[data.Histogram, data.Histogram]),
 				cmp.Comparer(maps.Equal[map[string]int, map[string]int]),
@@ -315,9 +305,7 @@ func (c *counting) checkUsage() {
 		for project := range projects {
 			by.Project, by.Since, by.Until, by.Limit = project, day.AddDate(0, 0, -2), day.AddDate(0, 0, 2), 1000
 			list, err := c.db.Usage(c.Context(), by)
-			if err != nil {
-				c.Fatal(err)
-			}
+			must(c, err)
 			for _, sum := range list {
 				got[cell{project, sum.UsageKey}] = sum
 			}
@@ -484,9 +472,7 @@ func TestRollUp_ForgetsOldBuckets(t *testing.T) {
 				}
 			}
 			list, err := all(c.Context(), c.db.read, scalar[int], `SELECT step FROM stats_buckets LIMIT 10000`)
-			if err != nil {
-				c.Fatal(err)
-			}
+			must(c, err)
 			for _, step := range list {
 				n += step / 60 // those of hours count sixty times
 			}

@@ -38,9 +38,7 @@ func noSQLite(tb testing.TB) string {
 func open(tb testing.TB, url string) *storage.DB {
 	tb.Helper()
 	db, err := storage.Open(tb.Context(), storage.Config{URL: url, Serve: true, Migrate: true, Lease: time.Minute}) // a busy machine may take long for a statement
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			tb.Error(err)
@@ -49,11 +47,17 @@ func open(tb testing.TB, url string) *storage.DB {
 	return db
 }
 
-func joined(tb testing.TB, db *storage.DB) data.Store {
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
 	tb.Helper()
-	if err := db.Join(tb.Context(), "instance", "127.0.0.1:1"); err != nil {
+	if err != nil {
 		tb.Fatal(err)
 	}
+}
+
+func joined(tb testing.TB, db *storage.DB) data.Store {
+	tb.Helper()
+	must(tb, db.Join(tb.Context(), "instance", "127.0.0.1:1"))
 	return db
 }
 
@@ -73,9 +77,7 @@ func TestTwoWriters(t *testing.T) {
 		url := postgrestest.New(t)
 		beside := func() data.Store {
 			db, err := storage.Open(t.Context(), storage.Config{URL: url, Lease: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { _ = db.Close() })
 			return db
 		}

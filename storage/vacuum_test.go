@@ -14,9 +14,7 @@ import (
 func size(t *testing.T, url string) int64 {
 	t.Helper()
 	info, err := os.Stat(strings.TrimPrefix(url, "sqlite:"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return info.Size()
 }
 
@@ -40,15 +38,11 @@ func TestVacuum_ShrinksFile(t *testing.T) {
 	t.Parallel()
 	for how, rewrite := range map[string]func(t *testing.T, url string) string{
 		"vacuum": func(t *testing.T, url string) string {
-			if err := admin.Vacuum(t.Context(), url); err != nil {
-				t.Fatal(err)
-			}
+			must(t, admin.Vacuum(t.Context(), url))
 			return url
 		},
 		"backup": func(t *testing.T, url string) string {
-			if err := admin.Backup(t.Context(), url, strings.TrimPrefix(url, "sqlite:")+".copy"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, admin.Backup(t.Context(), url, strings.TrimPrefix(url, "sqlite:")+".copy"))
 			return url + ".copy"
 		},
 	} {
@@ -65,9 +59,7 @@ func TestVacuum_ShrinksFile(t *testing.T) {
 			}
 			db = serve(t, url)
 			defer closed(t, db)
-			if err := db.Join(t.Context(), "again", ""); err != nil {
-				t.Fatal(err)
-			}
+			must(t, db.Join(t.Context(), "again", ""))
 			log.db, log.n = db, 0
 			small := size(t, url)
 			for range 800 {

@@ -34,17 +34,13 @@ func crashed(t *testing.T, path string) crash {
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
 func write(t *testing.T, path string, b []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, b, 0o600))
 }
 
 // put lays it into a new directory, and returns the database's URL.
@@ -62,17 +58,13 @@ func (c crash) put(t *testing.T) (url, path string) {
 func serve(t *testing.T, url string) *storage.DB {
 	t.Helper()
 	db, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true, Migrate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return db
 }
 
 func closed(t *testing.T, db *storage.DB) {
 	t.Helper()
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 }
 
 func TestCleanStopLeavesOneFile(t *testing.T) {
@@ -106,9 +98,7 @@ func TestOwnWALIsTaken(t *testing.T) {
 	for n := range 3 {
 		db := serve(t, url)
 		snap()
-		if err := db.Join(t.Context(), fmt.Sprint("instance", n), ""); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Join(t.Context(), fmt.Sprint("instance", n), ""))
 		snap()
 		if log == nil {
 			log = newLog(t, db, 3)
@@ -149,9 +139,7 @@ func TestTornWALIsTaken(t *testing.T) {
 	}
 	before := crashed(t, path)
 	direct, err := sqlx.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer direct.Close()
 	if _, err := direct.Exec("PRAGMA wal_checkpoint"); err != nil {
 		t.Fatal(err)
@@ -194,23 +182,17 @@ func TestForeignWALIsRefused(t *testing.T) {
 	cold := read(t, path)
 
 	db = serve(t, url)
-	if err := db.Join(t.Context(), "second", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Join(t.Context(), "second", ""))
 	log.db, log.n = db, 0
 	log.commit(t, log.batch(30))
 	backup := filepath.Join(t.TempDir(), "backup.db")
-	if err := admin.Backup(t.Context(), url, backup); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.Backup(t.Context(), url, backup))
 	used := filepath.Join(t.TempDir(), "used.db")
 	write(t, used, read(t, backup))
 	closed(t, serve(t, "sqlite:"+used))
 	byHand := filepath.Join(t.TempDir(), "hand.db")
 	direct, err := sqlx.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer direct.Close()
 	if _, err := direct.Exec("VACUUM INTO ?", byHand); err != nil {
 		t.Fatal(err)
@@ -244,9 +226,7 @@ func TestForeignWALIsRefused(t *testing.T) {
 			if got := crashed(t, path); string(got.database) != string(c.database) || string(got.wal) != string(c.wal) {
 				t.Error("the files are not as they were")
 			}
-			if err := os.Remove(path + "-wal"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(path+"-wal"))
 			db := open(t, url)
 			for _, key := range log.threads {
 				if got := len(readLog(t, db, key, 500)); got != 100 && got != 110 {

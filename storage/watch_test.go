@@ -122,13 +122,9 @@ func TestWatch_ReplacesAnInstanceByItsSuccessor(t *testing.T) {
 func joins(t *testing.T, cfg Config, instance string) *DB {
 	t.Helper()
 	db, err := Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	if err := db.Join(t.Context(), instance, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Join(t.Context(), instance, ""))
 	return db
 }
 
@@ -146,9 +142,7 @@ func lookAfter(t *testing.T, server *DB, d time.Duration) (gone bool) {
 		}
 		w.mu.Unlock()
 		gone, err := server.Watch(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if gone || w.watch.ended != chain {
 			return gone
 		}
@@ -169,9 +163,7 @@ func until(t *testing.T, what string, holds func() bool) {
 // count returns the number that a query selects.
 func count(t *testing.T, db *DB, query string) (n int) {
 	t.Helper()
-	if err := db.write.GetContext(t.Context(), &n, query); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.write.GetContext(t.Context(), &n, query))
 	return n
 }
 
@@ -183,9 +175,7 @@ func TestWatch_LeavesABusyInstanceAlone(t *testing.T) {
 	y := joins(t, Config{URL: url, Migrate: true, Lease: lease}, "y")
 	x := joins(t, Config{URL: url + "&lock_timeout=50", Lease: lease}, "x")
 	other, err := openForPlans(t, url).write.BeginTxx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer other.Rollback() //nolint:errcheck // it is over then
 	if _, err := other.ExecContext(t.Context(), "INSERT INTO idempotency_keys ("+keyColumns+") VALUES ('key', '', 0, '', now())"); err != nil {
 		t.Fatal(err)
@@ -222,9 +212,7 @@ func TestConfirm_WaitsForTheStandby(t *testing.T) {
 		exec("ALTER SYSTEM SET synchronous_standby_names = '" + name + "'")
 		exec("SELECT pg_reload_conf()")
 		for shown := name + "?"; shown != name; <-time.After(time.Millisecond) {
-			if err := admin.GetContext(t.Context(), &shown, "SHOW synchronous_standby_names"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, admin.GetContext(t.Context(), &shown, "SHOW synchronous_standby_names"))
 		}
 	}
 	standby("away")
@@ -235,9 +223,7 @@ func TestConfirm_WaitsForTheStandby(t *testing.T) {
 			done <- x.Commit(t.Context(), n, &data.Batch{Asks: make([]data.Ask, 1), Decide: func(int, *data.View) data.Changes { return data.Changes{} }})
 		}()
 		for waiting := 0; waiting == 0; <-time.After(time.Millisecond) {
-			if err := admin.GetContext(t.Context(), &waiting, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, admin.GetContext(t.Context(), &waiting, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"))
 			select {
 			case err := <-done:
 				if err != nil {
@@ -357,9 +343,7 @@ func TestWatch_EndsASessionThatNobodyReads(t *testing.T) {
 			p, through := storagetest.NewProxy(t, url)
 			defer p.Restore()
 			x := joins(t, Config{URL: through, Lease: lease}, "x")
-			if err := y.Commit(t.Context(), 1, &data.Batch{Rows: []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: 1}}}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, y.Commit(t.Context(), 1, &data.Batch{Rows: []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: 1}}}}))
 			stopped, ended := make(chan struct{}), make(chan error, 1)
 			stop := sync.OnceFunc(func() {
 				p.Stuck.Store(true)
@@ -386,9 +370,7 @@ func TestWatch_EndsASessionThatNobodyReads(t *testing.T) {
 			locked := func() bool {
 				n++
 				b := &data.Batch{Asks: []data.Ask{{Thread: 1}}, Decide: func(int, *data.View) data.Changes { return data.Changes{} }}
-				if err := y.Commit(t.Context(), n, b); err != nil {
-					t.Fatal(err)
-				}
+				must(t, y.Commit(t.Context(), n, b))
 				return len(b.Deferred) > 0
 			}
 			if what == "PostgreSQL" {
@@ -442,14 +424,10 @@ func TestWatch_EndsAStoppedListener(t *testing.T) {
 func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
 	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	other := openForPlans(t, url)
-	if err := db.Join(t.Context(), "watcher", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Join(t.Context(), "watcher", ""))
 	exec := func(statement string) {
 		t.Helper()
 		if _, err := other.write.ExecContext(t.Context(), statement); err != nil {
@@ -464,9 +442,7 @@ func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
 	for range 3 {
 		func() {
 			conn, err := other.write.BeginTxx(t.Context(), &sql.TxOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer conn.Rollback() //nolint:errcheck // it has only a lock
 			if _, err := conn.ExecContext(t.Context(), "LOCK TABLE servers IN SHARE MODE"); err != nil {
 				t.Fatal(err)

@@ -74,9 +74,7 @@ func (l *workload) finishRuns(tb testing.TB) (rows []data.Row) {
 	tb.Helper()
 	for i, key := range l.threads {
 		run, err := l.db.Run(tb.Context(), l.runs[i])
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		run.Status = data.Completed
 		rows = append(rows, &run.RunHead, &data.ThreadHead{Key: key, LastEventID: l.last[i], UpdatedAt: time.Now()},
 			&data.SpanEnd{RunKey: run.Key, N: 1, Last: l.last[i]})

@@ -38,9 +38,7 @@ func answered(t *testing.T, in *bufio.Reader) (statuses []int, last string) {
 		}
 		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		statuses, last = append(statuses, resp.StatusCode), string(body)
 	}
 }
@@ -424,9 +422,7 @@ func TestBusyConnectionsAreNotClosedForOthers(t *testing.T) {
 	}
 	_, in := s.dial("")
 	resp, err := http.ReadResponse(in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !resp.Close {

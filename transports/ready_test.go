@@ -37,12 +37,8 @@ func TestNobodyWaitsForWhatIsSilent(t *testing.T) {
 	s := serve(t, transports.Config{})
 	plugin, reg := &silent{over: make(chan struct{})}, new(host.Registry)
 	defer close(plugin.over)
-	if err := reg.Add(plugin); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Runtime.Replace(t.Context(), reg); err != nil {
-		t.Fatal(err)
-	}
+	must(t, reg.Add(plugin))
+	must(t, s.Runtime.Replace(t.Context(), reg))
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() { s.refused(s.do("GET", "/readyz", nil), 503, "not_ready") })

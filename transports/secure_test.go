@@ -39,9 +39,7 @@ func serveTLS(tb testing.TB, cfg transports.Config, streams transports.StreamCon
 	dir := tb.TempDir()
 	pool := certstest.Write(tb, dir, "test", time.Now().Add(time.Hour))
 	files, err := certs.Load(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), slog.Default())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	cfg.TLS = files.Config()
 	s := serveWith(tb, cfg, streams, mounts...)
 	s.tls = &tls.Config{RootCAs: pool, ServerName: "localhost"}
@@ -78,15 +76,11 @@ func TestPlainRequestIsToldToSpeakTLS(t *testing.T) {
 	t.Parallel()
 	s := serveTLS(t, transports.Config{}, transports.StreamConfig{})
 	c, err := net.Dial("tcp", s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "https://") {
 		t.Errorf("got %s %s, %v", resp.Status, body, err)
@@ -98,9 +92,7 @@ func TestHandshakeHasADeadline(t *testing.T) {
 	t.Parallel()
 	s := serveTLS(t, transports.Config{HeadTimeout: 300 * time.Millisecond}, transports.StreamConfig{})
 	c, err := net.Dial("tcp", s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	_, _ = c.Write([]byte{22, 3, 1, 2, 0}) // a record of 512 bytes will follow
 	until(t, "the connection is closed", func() bool {
@@ -115,9 +107,7 @@ func TestConnectionsAreCappedOverTLS(t *testing.T) {
 	s := serveTLS(t, transports.Config{Conns: 20, PeerConns: 10, HeadTimeout: time.Hour}, transports.StreamConfig{})
 	for range 50 {
 		c, err := net.Dial("tcp", s.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 	}
 	if a := s.do("GET", "/ok", nil); a.status != 200 {

@@ -27,6 +27,14 @@ import (
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func TestMain(m *testing.M) { transporttest.Main(m) }
 
 const patience = transporttest.Patience
@@ -152,9 +160,7 @@ func (s *server) do(method, path string, body io.Reader, header ...string) answe
 		scheme = "https://"
 	}
 	req, err := http.NewRequestWithContext(s.Context(), method, scheme+s.Addr+path, body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	for i := 0; i < len(header); i += 2 {
 		if header[i] == "Host" {
 			req.Host = header[i+1]
@@ -167,9 +173,7 @@ func (s *server) do(method, path string, body io.Reader, header ...string) answe
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	return answer{method + " " + path, resp.StatusCode, resp.Header, string(raw)}
 }
 
@@ -458,15 +462,11 @@ func TestBrokenRequests(t *testing.T) {
 	s := serve(t, transports.Config{})
 	for _, request := range []string{"nonsense\r\n\r\n", "GET / HTTP/1.1\r\nHost: a b\r\nContent-Length: x\r\n\r\n", "GET /ok HTTP/1.1\r\n\r\n"} {
 		c, err := net.Dial("tcp", s.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = c.SetDeadline(time.Now().Add(patience))
 		_, _ = io.WriteString(c, request)
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusBadRequest && resp.StatusCode != http.StatusMisdirectedRequest {
 			t.Errorf("%q: got %d", request, resp.StatusCode)
@@ -481,9 +481,7 @@ func TestReadiness(t *testing.T) {
 	if a := s.do("GET", "/readyz", nil); a.status != 200 || a.body != `{"status":"ready"}` {
 		t.Errorf("got %d %s", a.status, a.body)
 	}
-	if err := s.Runtime.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Runtime.Shutdown(t.Context()))
 	s.refused(s.do("GET", "/readyz", nil), 503, "stopping")
 	if a := s.do("GET", "/healthz", nil); a.status != 200 {
 		t.Errorf("got %d %s", a.status, a.body)
@@ -529,13 +527,9 @@ func TestAServerStopsThatHasJustBegun(t *testing.T) {
 	cfg := transports.Config{Runtime: s.Runtime, Log: slog.New(slog.DiscardHandler)}
 	cfg.Streams = transports.NewStreams(transports.StreamConfig{Runtime: s.Runtime, Log: cfg.Log})
 	web, err := transports.New(cfg, routes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(&asked{Listener: ln, stop: web.Shutdown}) }() // ends with Shutdown
 	select {

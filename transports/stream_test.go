@@ -90,9 +90,7 @@ func streaming(s *transporttest.Server) transports.Mounter {
 func (s *server) dial(request string) (net.Conn, *bufio.Reader) {
 	s.Helper()
 	c, err := net.Dial("tcp", s.Addr)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	if s.tls != nil {
 		c = tls.Client(c, s.tls)
 	}
@@ -109,9 +107,7 @@ func (s *server) read(version, path string) (http.Header, string, error) {
 	s.Helper()
 	_, in := s.dial(fmt.Sprintf("GET /stream/%s HTTP/%s\r\nHost: localhost\r\n\r\n", path, version))
 	resp, err := http.ReadResponse(in, nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	return resp.Header, string(body), err
@@ -154,9 +150,7 @@ func TestNoStreamAnnouncesTheEndOfItsConnection(t *testing.T) {
 		for _, header := range []string{"", "Connection: close\r\n", "Connection: keep-alive\r\n"} {
 			_, in := s.dial("GET /stream/error HTTP/1.1\r\nHost: localhost\r\n" + header + "\r\n")
 			resp, err := http.ReadResponse(in, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer resp.Body.Close()
 			if got := resp.Header.Get("Connection"); got != "" || resp.Close {
 				t.Errorf("%q: got Connection: %s", header, got)
@@ -195,9 +189,7 @@ func TestConnectionOfAStreamMayBeIdle(t *testing.T) {
 		ask := func(path string) string { return "GET /" + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n" }
 		answered := func() {
 			resp, err := http.ReadResponse(in, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
 				t.Errorf("got %s and %v", resp.Status, err)
 			}
@@ -271,9 +263,7 @@ func TestFailedStreamTellsOfItsRunAndThread(t *testing.T) {
 func TestStreamsThatBeginWhileStoppingSayGoodbye(t *testing.T) {
 	t.Parallel()
 	both(t, transports.Config{}, func(t *testing.T, s *server) {
-		if err := s.Streams.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Streams.Shutdown(t.Context()))
 		if _, got, err := s.read("1.1", "wait"); err != nil || got != "textbye" {
 			t.Errorf("got %q and %v", got, err)
 		}

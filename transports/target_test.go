@@ -69,9 +69,7 @@ func TestUnknownMethodsAreRefused(t *testing.T) {
 	for _, method := range []string{"GGGG", "get", "PRI"} {
 		_, in := s.dial(method + " /ok HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var problem transports.Problem
 		err = json.NewDecoder(resp.Body).Decode(&problem)
 		_ = resp.Body.Close()

@@ -73,14 +73,10 @@ func startCluster(t *testing.T, program string, env ...string) *server {
 	}
 	all.dir = all.members[0].dir
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(config.String()), 0o600))
 	cmd := exec.Command(proxy, "-db", "-f", file)
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

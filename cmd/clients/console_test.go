@@ -78,9 +78,7 @@ func TestConsole(t *testing.T) {
 		model := llmtest.New(computes)
 		t.Cleanup(model.Close)
 		settings := filepath.Join(t.TempDir(), "baton.yaml")
-		if err := os.WriteFile(settings, fmt.Appendf(nil, guarded+fifty(), model.URL), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(settings, fmt.Appendf(nil, guarded+fifty(), model.URL), 0o600))
 		s := start(t, database, "BATON_CONFIG="+settings)
 		judge(t, "browser", "console.mjs", nil, database, "BATON_URL="+s.url(""), s.control(t), chromium)
 	})
@@ -210,9 +208,7 @@ func TestConsole_WithAccounts(t *testing.T) {
 			keys[name] = s.key(t, name, where[0], where[1])
 		}
 		b, err := json.Marshal(keys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		judge(t, "browser", "console-accounts.mjs", nil, database, "BATON_URL="+s.url(""), "KEYS="+string(b), s.control(t), chromium)
 	})
 }
@@ -270,35 +266,21 @@ func TestConsole_FitsAPI(t *testing.T) {
 	needs(t, web)
 	s := start(t)
 	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "src"), os.DirFS(filepath.Join(web, "src"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(filepath.Join(dir, "src"), os.DirFS(filepath.Join(web, "src"))))
 	for _, name := range []string{"tsconfig.json", "package.json", "vite.config.ts"} {
 		b, err := os.ReadFile(filepath.Join(web, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
 	modules, err := filepath.Abs(filepath.Join(web, "node_modules"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
 	types := filepath.Join(dir, "src", "api", "schema.d.ts")
 	node(t, dir, nil, "node_modules/.bin/openapi-typescript", s.url("/openapi.json"), "-o", types)
 	if *update {
 		b, err := os.ReadFile(types)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(web, "src", "api", "schema.d.ts"), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(web, "src", "api", "schema.d.ts"), b, 0o600))
 	}
 	node(t, dir, nil, "node_modules/.bin/tsc", "--noEmit")
 }
@@ -351,7 +333,5 @@ func walk(t *testing.T, dir string, each func(name string, body []byte)) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

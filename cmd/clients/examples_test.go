@@ -23,12 +23,8 @@ func TestReactExample(t *testing.T) {
 	serves := exec.CommandContext(t.Context(), "node", "start.mjs")
 	serves.Dir, serves.Env = "../examples/react", append(os.Environ(), "BATON="+s.url(""), "PORT="+port)
 	said, err := serves.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := serves.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, serves.Start())
 	t.Cleanup(func() {
 		_ = serves.Process.Signal(syscall.SIGTERM)
 		_ = serves.Wait()

@@ -22,6 +22,14 @@ import (
 	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // The real program, and testbaton with its additional agents.
 var binary, testBinary string
 
@@ -53,9 +61,7 @@ func needs(t *testing.T, folder string) {
 		missing(t, "node")
 	}
 	want, err := os.ReadFile(filepath.Join(folder, "package-lock.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := os.ReadFile(filepath.Join(folder, "node_modules", ".installed"))
 	if err != nil || !bytes.Equal(got, want) {
 		missing(t, "the dependencies of the client "+folder)
@@ -135,9 +141,7 @@ func startProgram(t *testing.T, program string, env ...string) *server {
 func startOne(t *testing.T, program string, env ...string) *server {
 	t.Helper()
 	s := &server{t: t, program: program, dir: filepath.Dir(sqlitetest.New(t)), addr: cmdtest.Address(), env: env}
-	if err := s.up(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.up())
 	t.Cleanup(func() {
 		s.kill()
 		if log := s.output(); t.Failed() {
@@ -243,18 +247,12 @@ type object = map[string]any
 func (s *server) call(t *testing.T, status int, method, path string, body any) object {
 	t.Helper()
 	b, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req, err := http.NewRequestWithContext(t.Context(), method, s.url(path), bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	if b, err = io.ReadAll(res.Body); err != nil {
 		t.Fatal(err)

@@ -57,9 +57,7 @@ func startMaker(t *testing.T, dir string) string {
 	maker := exec.CommandContext(t.Context(), "node", "server.mjs")
 	maker.Dir, maker.Env = dir, append(os.Environ(), "PORT="+port, "MASTRA_TELEMETRY_DISABLED=1")
 	maker.Stderr = t.Output()
-	if err := maker.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, maker.Start())
 	t.Cleanup(func() { _ = maker.Wait() })
 	url := "http://" + addr + "/"
 	until(t, "listening", func() bool {

@@ -26,13 +26,9 @@ func aimock(t *testing.T) string {
 	cmd := exec.CommandContext(t.Context(), "node_modules/.bin/llmock", "-p", "0", "-f", "fixtures.json")
 	cmd.Dir = "aimock"
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd.Stderr = cmd.Stdout
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Wait() })
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if _, url, ok := strings.Cut(lines.Text(), "listening on "); ok {
@@ -64,21 +60,15 @@ func fakes(url string) map[string]provider.Config {
 func talk(t *testing.T, url, agent, text string) (string, []agui.Event) {
 	t.Helper()
 	body, err := json.Marshal(object{"content": text, "threadId": agent, "protocolVersion": "1.0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/agui/"+agent, strings.NewReader(string(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	var answer string
 	var list []agui.Event
 	for _, raw := range stream(t, req) {
 		ev, err := agui.Decode(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		switch e := ev.(type) {
 		case agui.TextMessageContent:
 			answer += e.Delta
@@ -99,22 +89,16 @@ func TestModels(t *testing.T) {
 	for name, cfg := range fakes(fake) {
 		cfg.Model, cfg.APIKey, cfg.Log = "m", "key", log
 		m, err := provider.Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		a, err := llm.New(llm.Config{Name: name, Model: m, Tools: []string{"calculator"}, Retries: -1, Log: log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		plugs = append(plugs, a)
 	}
 	b, err := baton.New(baton.Config{Database: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Plugins: plugs, Log: log})
 	if err == nil {
 		err = b.Start(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	srv := httptest.NewServer(b.Handler())
 	defer srv.Close()
 	defer func() {
@@ -152,17 +136,13 @@ func TestModels(t *testing.T) {
 		}
 	}
 	res, err := http.Get(fake + "/__aimock/journal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	var journal []struct {
 		Path     string
 		Response struct{ Status int }
 	}
-	if err := json.NewDecoder(res.Body).Decode(&journal); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.NewDecoder(res.Body).Decode(&journal))
 	for _, entry := range journal {
 		if entry.Response.Status == http.StatusBadRequest || entry.Response.Status == http.StatusNotFound {
 			t.Errorf("%s was refused with %d", entry.Path, entry.Response.Status)

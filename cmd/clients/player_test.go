@@ -83,9 +83,7 @@ func (p *player) find(typ string) object {
 	p.t.Helper()
 	for _, raw := range p.streams[len(p.streams)-1].Events {
 		var ev object
-		if err := json.Unmarshal(raw, &ev); err != nil {
-			p.t.Fatal(err)
-		}
+		must(p.t, json.Unmarshal(raw, &ev))
 		if ev["type"] == typ {
 			return ev
 		}
@@ -128,9 +126,7 @@ func (p *player) crash() {
 		"content": `{"do":[{"say":"before"},{"tool":"stubborn","args":{"ms":500}},{"tokens":100,"delayMs":2},{"reason":"after"}]}`,
 	})["runId"].(string)
 	p.says(run, 2)
-	if err := p.s.crash(); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, p.s.crash())
 	p.until(run, "COMPLETED")
 }
 
@@ -169,9 +165,7 @@ func (s *server) post(t *testing.T, path string, body object) []json.RawMessage 
 func (s *server) events(t *testing.T, path string) []json.RawMessage {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url(path), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return stream(t, req)
 }
 
@@ -206,9 +200,7 @@ func (s *server) mirror(t *testing.T, path, subprotocol string) []json.RawMessag
 	t.Helper()
 	dialer := websocket.Dialer{Subprotocols: []string{subprotocol}}
 	c, res, err := dialer.DialContext(t.Context(), "ws://"+s.addr+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _, _ = c.Close(), res.Body.Close() }()
 	var events []json.RawMessage
 	for {
@@ -216,9 +208,7 @@ func (s *server) mirror(t *testing.T, path, subprotocol string) []json.RawMessag
 		if websocket.IsCloseError(err, websocket.CloseNormalClosure) {
 			return events
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		events = append(events, event)
 	}
 }

@@ -142,9 +142,7 @@ func TestRemote_SurvivesKillsOfEitherSide(t *testing.T) {
 				"content": `{"do":[{"say":"one two"},{"tool":"sleep","args":{"ms":1500}},{"say":"three four"}]}`,
 			}, &begun)
 			p.near.awaitText(t, p.thread, "two")
-			if err := who(p).crash(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, who(p).crash())
 			p.near.awaitRun(t, "COMPLETED")
 			var history struct{ Messages []agui.Message }
 			p.near.send(t, http.MethodGet, "/api/v1/threads/"+p.thread+"/messages", nil, &history)
@@ -172,14 +170,10 @@ func (s *server) send(t *testing.T, method, path string, body, out any) {
 		}
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, s.url(path), strings.NewReader(string(raw)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	if res.StatusCode >= 300 {
 		t.Fatalf("%s %s: %s", method, path, res.Status)

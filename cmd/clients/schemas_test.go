@@ -30,9 +30,7 @@ func TestEvents_PassSchemas(t *testing.T) {
 		in, err := json.Marshal(slices.DeleteFunc(records, func(r record) bool {
 			return !slices.Contains(projections[folder], r.Projection)
 		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		judge(t, folder, "../agui/schemas.mjs", bytes.NewReader(in))
 	})
 }
@@ -109,13 +107,9 @@ func play(t *testing.T, s *server) []record {
 func allScenarios(t *testing.T) map[string]func(p *player) {
 	t.Helper()
 	raw, err := os.ReadFile("agui/events.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var scripts map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &scripts); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &scripts))
 	all := maps.Clone(scenarios)
 	for name, moves := range scripts {
 		all[name] = func(p *player) {

@@ -35,9 +35,7 @@ func program(t *testing.T, name string, args ...string) mcp.Config {
 	t.Helper()
 	needs(t, "everything")
 	path, err := filepath.Abs(filepath.Join("everything", "node_modules", ".bin", "mcp-server-"+name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return mcp.Config{Command: append([]string{path}, args...)}
 }
 
@@ -49,9 +47,7 @@ func overHTTP(t *testing.T) mcp.Config {
 	_, port, _ := strings.Cut(addr, ":")
 	cmd := exec.CommandContext(t.Context(), everything, "streamableHttp")
 	cmd.Dir, cmd.Env = "everything", append(os.Environ(), "PORT="+port)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Wait() })
 	url := "http://" + addr + "/mcp"
 	until(t, "listening", func() bool {
@@ -69,18 +65,14 @@ func offer(t *testing.T, cfg mcp.Config) (string, *mcp.Server) {
 	t.Helper()
 	cfg.Name, cfg.Log = "all", slog.New(slog.NewTextHandler(t.Output(), nil))
 	tools, err := mcp.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := baton.New(baton.Config{
 		Database: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Plugins: append(builtin.Plugins(), tools), Log: cfg.Log,
 	})
 	if err == nil {
 		err = b.Start(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	until(t, "offered", func() bool { return len(tools.Tools()) > 0 })
 	srv := httptest.NewServer(b.Handler())
 	t.Cleanup(func() {
@@ -96,19 +88,13 @@ func offer(t *testing.T, cfg mcp.Config) (string, *mcp.Server) {
 func asked(t *testing.T, url, ops string) (list []agui.Event) {
 	t.Helper()
 	body, err := json.Marshal(object{"content": `{"do":[` + ops + `]}`, "protocolVersion": "1.0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/agui/scripted", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	for _, raw := range stream(t, req) {
 		ev, err := agui.Decode(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		list = append(list, ev)
 	}
 	return list
@@ -172,9 +158,7 @@ func TestEverythingServer(t *testing.T) {
 func TestOtherServers(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.ToSlash(filepath.Join(dir, "a.txt"))
 	memory := program(t, "memory")
 	memory.Env = map[string]string{"MEMORY_FILE_PATH": filepath.Join(dir, "memory.jsonl")}
@@ -225,15 +209,11 @@ func TestOtherServers(t *testing.T) {
 func TestFilesystemServer_ReadsPictures(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	url, _ := offer(t, program(t, "filesystem", dir))
 	for size, want := range map[int]string{225_000: "image/png", 5_000_000: "image/png", 9_000_000: "larger than 16 MiB"} {
 		file := filepath.Join(dir, fmt.Sprint(size, ".png"))
-		if err := os.WriteFile(file, bytes.Repeat([]byte("\x89PNG\r\n\x1a\n"), size/8+1)[:size], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, bytes.Repeat([]byte("\x89PNG\r\n\x1a\n"), size/8+1)[:size], 0o600))
 		got := results(asked(t, url, fmt.Sprintf(`{"tool":"all.read_media_file","args":{"path":%q}}`, file)))
 		if len(got) != 1 {
 			t.Fatalf("%d results", len(got))
@@ -278,12 +258,8 @@ func TestEverythingServer_IsKilled(t *testing.T) {
 		t.Fatalf("programs: %v", pids)
 	}
 	program, err := os.FindProcess(pids[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := program.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, program.Kill())
 	got := results(<-ended)
 	if len(got) != 1 || !strings.Contains(string(got[0].Metadata), "tool_unavailable") {
 		t.Errorf("got %+v", got)
@@ -295,9 +271,7 @@ func TestEverythingServer_IsKilled(t *testing.T) {
 func programs(t *testing.T, arg string) (pids []int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		list, _ := os.ReadFile(file)
 		for pid := range strings.FieldsSeq(string(list)) {

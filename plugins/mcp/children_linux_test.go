@@ -17,9 +17,7 @@ import (
 func children(t *testing.T) (pids []int) {
 	t.Helper()
 	tasks, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, task := range tasks {
 		list, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%s/children", task.Name()))
 		if err != nil {
@@ -27,9 +25,7 @@ func children(t *testing.T) (pids []int) {
 		}
 		for f := range strings.FieldsSeq(string(list)) {
 			pid, err := strconv.Atoi(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			pids = append(pids, pid)
 		}
 	}

@@ -37,9 +37,7 @@ func TestHealth_FollowsConnection(t *testing.T) {
 		})},
 	}
 	idle, err := mcp.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := idle.Health(); got != nil {
 		t.Errorf("before it was started: %+v", got)
 	}

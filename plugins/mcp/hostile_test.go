@@ -64,17 +64,11 @@ func TestErrors_HideSecrets(t *testing.T) {
 	cfg.Name, cfg.URL, cfg.Required = "it", "http://me:pass-secret@127.0.0.1:1/?token=query-secret", true
 	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 	s, err := mcp.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.Start(t.Context()))
 	<-s.Settled()
 	failed := s.Check(t.Context())
-	if err := s.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close(context.Background()))
 	if failed == nil || strings.Contains(failed.Error(), "secret") || log.Len() == 0 || strings.Contains(log.String(), "secret") {
 		t.Errorf("Check: %v\n%s", failed, log.String())
 	}
@@ -123,17 +117,11 @@ func TestList_IsLimited(t *testing.T) {
 		})
 		var log bytes.Buffer
 		s, err := mcp.New(mcp.Config{Name: "it", URL: url, Required: true, Connect: time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, s.Start(t.Context()))
 		<-s.Settled()
 		failed := s.Check(t.Context())
-		if err := s.Close(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close(context.Background()))
 		if failed == nil || !strings.Contains(failed.Error(), "more than") || len(s.Tools()) != 0 || log.Len() > 10_000 {
 			t.Errorf("%s: %v after %d pages; %d tools, %d bytes of log", name, failed, pages.Load(), len(s.Tools()), log.Len())
 		}

@@ -286,9 +286,7 @@ func TestCall_ErrorIsTold(t *testing.T) {
 			if calls.Load() != 1 || sessions.Load() != 1 {
 				t.Errorf("%d calls, %d sessions", calls.Load(), sessions.Load())
 			}
-			if err := s.Close(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Close(context.Background()))
 			if strings.HasPrefix(c.want, "answered") && !strings.Contains(log.String(), c.want) {
 				t.Errorf("not in the log: %s", log.String())
 			}

@@ -61,9 +61,7 @@ func scripted(t *testing.T, s script) mcp.Config {
 	}
 	maps.Copy(whole, s)
 	text, err := json.Marshal(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg := program(t)
 	cfg.Env = map[string]string{"MCP_SCRIPT": string(text)}
 	return cfg
@@ -113,9 +111,7 @@ func TestProgram_OddLines(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", name, out, err)
 		}
 	}
-	if err := server.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Close(context.Background()))
 	if strings.Contains(log.String(), "unavailable") || log.Len() > 10_000 || !strings.Contains(log.String(), "Server is running") {
 		t.Errorf("log: %s", log.String())
 	}

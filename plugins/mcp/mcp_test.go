@@ -26,6 +26,14 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // TestMain is also the program that tests start.
 func TestMain(m *testing.M) {
 	if text := os.Getenv("MCP_SCRIPT"); text != "" {
@@ -102,12 +110,8 @@ func started(t *testing.T, cfg mcp.Config) *mcp.Server {
 		cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
 	s, err := mcp.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.Start(t.Context()))
 	t.Cleanup(func() {
 		if err := s.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -121,9 +125,7 @@ func started(t *testing.T, cfg mcp.Config) *mcp.Server {
 func program(t *testing.T) mcp.Config {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return mcp.Config{Command: []string{self}, Env: map[string]string{"MCP_SERVER": "1"}}
 }
 
@@ -347,12 +349,8 @@ func TestStart_SilentServer(t *testing.T) {
 	t.Cleanup(silent.Close)
 	for _, cfg := range []mcp.Config{{Name: "web", URL: silent.URL}, {Name: "program", Command: []string{"sleep", "1000"}}} {
 		s, err := mcp.New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, s.Start(t.Context()))
 		if cfg.URL != "" {
 			<-asked
 		}
@@ -440,9 +438,7 @@ func TestServer_Begin(t *testing.T) {
 	}{"it works": {works, ""}, "it is gone": {gone, "executable file not found"}, "it ends": {ends, "exit status 3"}, "an address": {mcp.Config{URL: "http://127.0.0.1:1"}, ""}} {
 		tt.cfg.Name, tt.cfg.Log = "it", slog.New(slog.NewTextHandler(t.Output(), nil))
 		s, err := mcp.New(tt.cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = s.Begin(t.Context())
 		if tt.err == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %v, want %q", name, err, tt.err)

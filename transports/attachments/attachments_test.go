@@ -32,6 +32,14 @@ import (
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func TestMain(m *testing.M) { transporttest.Main(m) }
 
 // server is a runtime behind a real listener, and a client of it.
@@ -82,21 +90,15 @@ func (s *server) send(method, path, kind string, body io.Reader) answered {
 		path = s.URL + path
 	}
 	req, err := http.NewRequestWithContext(s.Context(), method, path, body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
 	}
 	res, err := s.http.Do(req)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	return answered{res.StatusCode, res.Header, raw}
 }
 
@@ -287,9 +289,7 @@ func TestASignatureIsForWhatItSays(t *testing.T) {
 	s := serve(t, "", attach.Config{})
 	up, other := s.upload(file{"f", "a.txt", "", "mine"}), s.upload(file{"f", "b.txt", "", "other"})
 	at, err := url.Parse(s.urlOf(up))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, change := range map[string]func(q url.Values){
 		"another path":       func(q url.Values) { q.Set("path", other.Path) },
 		"another bucket":     func(q url.Values) { q.Set("bucket", "other") },
@@ -328,9 +328,7 @@ func TestSignedURL_ForgedLastsNoLongerThanOthers(t *testing.T) {
 	s := serve(t, "", attach.Config{Expires: time.Hour})
 	up := s.upload(file{"f", "a.txt", "", "mine"})
 	secret, err := s.Runtime.Secret(t.Context(), "attachments")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	open := func(until time.Time) string {
 		t.Helper()
 		expires := strconv.FormatInt(until.Unix(), 10)
@@ -353,9 +351,7 @@ func TestSignedURL_ForgedLastsNoLongerThanOthers(t *testing.T) {
 		t.Errorf("for ever: %s", got)
 	}
 	own := s.urlOf(up)
-	if err := s.Runtime.ResetSecrets(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Runtime.ResetSecrets(t.Context()))
 	if got := open(time.Now().Add(time.Minute)); got != "403 invalid_signature" {
 		t.Errorf("with a secret that was reset: %s", got)
 	}
@@ -418,9 +414,7 @@ func TestAFileIsStoredWhileItComes(t *testing.T) {
 	}
 
 	conn, err := net.Dial("tcp", s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", uploads, s.Addr, kind, len(whole))
 	_, _ = conn.Write(whole[:len(whole)/2])
 	await()
@@ -455,9 +449,7 @@ func TestWorkersOpenAttachments(t *testing.T) {
 	s := serve(t, "", attach.Config{})
 	small, large := s.upload(file{"f", "s.txt", "", "small"}), s.upload(file{"f", "l.txt", "", "too large for it"})
 	bobs, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller("default", "bob", runtime.RoleUser), runtime.Upload{Body: strings.NewReader("bob's")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	run := func(last bool, list ...any) string {
 		t.Helper()
 		metadata, _ := json.Marshal(map[string]any{"attachments": list})
@@ -467,14 +459,10 @@ func TestWorkersOpenAttachments(t *testing.T) {
 			messages[2].Metadata = nil
 		}
 		started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{Agent: "opener", Messages: messages})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s.Await(started.RunID, runtime.Completed)
 		got, err := s.Runtime.Run(t.Context(), s.Caller, started.RunID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got.OutputSummary == nil {
 			return ""
 		}

@@ -131,9 +131,7 @@ func TestFilesThatAreOutOfReachAreNobodysFault(t *testing.T) {
 	started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
 		Agent: "echo", ThreadID: "t", Messages: []agui.Message{{Role: agui.RoleUser, Content: "hello"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Await(started.RunID, runtime.Completed)
 	blobs.silent = true
 	if a := s.send("DELETE", "/api/v1/threads/t", "", nil); a.Status != http.StatusNoContent { // which looks for files that can go
@@ -162,9 +160,7 @@ func TestWhoDeletesWaitsOnceForFiles(t *testing.T) {
 			started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
 				Agent: "echo", ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: "hello"}},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s.Await(started.RunID, runtime.Completed)
 		}
 		if a := s.send("DELETE", "/api/projects/default/users/local/data", "", nil); a.Status != http.StatusNoContent {
@@ -224,21 +220,15 @@ func TestAPartOfAFileIsNotTakenForAllOfIt(t *testing.T) {
 	dir := t.TempDir()
 	s := serve(t, "", attach.Config{Blobs: blob.NewDirectory(dir)})
 	up := s.upload(file{"f", "a.txt", "", "hello"})
-	if err := os.Truncate(filepath.Join(dir, "default", filepath.FromSlash(up.Path)), 3); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(filepath.Join(dir, "default", filepath.FromSlash(up.Path)), 3))
 	metadata, _ := json.Marshal(map[string]any{"attachments": []any{up}})
 	started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
 		Agent: "opener", Messages: []agui.Message{{Role: agui.RoleUser, Content: "look", Metadata: metadata}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Await(started.RunID, runtime.Completed)
 	got, err := s.Runtime.Run(t.Context(), s.Caller, started.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got.OutputSummary == nil || strings.Contains(*got.OutputSummary, "nil") {
 		t.Errorf("a worker gets %q, and no error", *got.OutputSummary)
 	}

@@ -117,9 +117,7 @@ func TestAServiceThatDiesLosesNothingAndLeavesNothingHalf(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	bucket, err := cloud.Open(t.Context(), "s3://files?region=eu-central-1&use_path_style=true&endpoint="+s3.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = bucket.Close() }()
 	s := serve(t, "", attach.Config{Blobs: bucket, Files: 3})
 	text := file{"f", "a.txt", "", "hello, world"}
@@ -130,14 +128,10 @@ func TestAServiceThatDiesLosesNothingAndLeavesNothingHalf(t *testing.T) {
 		started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
 			Agent: "reader", Messages: []agui.Message{{Role: agui.RoleUser, Content: "look", Metadata: metadata}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s.Await(started.RunID, status)
 		run, err := s.Runtime.Run(t.Context(), s.Caller, started.RunID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return run
 	}
 	if run := read(runtime.Completed); *run.OutputSummary != "hello, world" {

@@ -44,13 +44,9 @@ func TestAUserHasSomeFilesOnTheirWay(t *testing.T) {
 	text := file{"f", "a.txt", "text/plain", "hello"}
 	stalled := func() net.Conn {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000\r\n\r\n--b\r\n", uploads)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return conn
 	}
 	attempt := func() string {

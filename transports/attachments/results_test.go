@@ -70,9 +70,7 @@ func TestResult_IsAFileOfItsRun(t *testing.T) {
 			started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
 				Agent: "scripted", ThreadID: "1", Messages: []agui.Message{{Role: agui.RoleUser, Content: `{"do": [{"tool": "dump", "args": {"mb": 2}}, {"tool": "dump", "args": {"mb": 65}}]}`}},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s.Await(started.RunID, runtime.Completed)
 			thread := s.send("GET", "/api/v1/threads/1/messages", "", nil)
 			at := regexp.MustCompile(`The result has 2097150 bytes: GET (/api/projects/default/agent-runs/[^/]+/results/[^/ ]+)\. `).FindSubmatch(thread.Body)
@@ -121,13 +119,9 @@ func TestResult_StaysForReruns(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *server) {
 		start := func(req runtime.StartRequest, err error) string {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			started, err := s.Runtime.StartRun(t.Context(), s.Caller, req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s.Await(started.RunID, runtime.Completed)
 			return started.RunID
 		}
@@ -146,9 +140,7 @@ func TestResult_StaysForReruns(t *testing.T) {
 			threads := map[string]string{}
 			for _, id := range []string{again, twice} {
 				run, err := s.Runtime.Run(t.Context(), s.Caller, id)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				threads[id] = run.ThreadID
 			}
 			if got := s.send("DELETE", "/api/v1/threads/"+c.thread, "", nil); got.Status != 204 {

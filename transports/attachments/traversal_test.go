@@ -50,13 +50,9 @@ func TestNoPathLeadsElsewhere(t *testing.T) {
 	s := serve(t, "", attach.Config{Files: 10_000})
 	mine := s.upload(file{"f", "mine.txt", "", "mine"})
 	bobs, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller("default", "bob", runtime.RoleUser), runtime.Upload{Body: strings.NewReader("bob's secret")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	signed, err := url.Parse(s.urlOf(mine))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	forms := traversals(mine.Path, bobs.Path)
 	if len(forms) < 500 {
 		t.Fatalf("only %d forms", len(forms))
@@ -134,9 +130,7 @@ func (c *rawClient) get(target string) (int, string) {
 	for range 2 {
 		if c.conn == nil {
 			conn, err := net.Dial("tcp", c.addr)
-			if err != nil {
-				c.t.Fatal(err)
-			}
+			must(c.t, err)
 			c.conn, c.in = conn, bufio.NewReader(conn)
 		}
 		_, _ = fmt.Fprintf(c.conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", target, c.addr)

@@ -22,6 +22,14 @@ import (
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func TestMain(m *testing.M) { transporttest.Main(m) }
 
 var ann = runtime.MustCaller("default", "local", runtime.RoleUser)
@@ -51,9 +59,7 @@ func serve(t *testing.T, plugs ...plugins.Plugin) *server {
 func outputs(t *testing.T) map[string]*jsonschema.Schema {
 	t.Helper()
 	files, err := filepath.Glob("schemas/*.output.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := make(map[string]*jsonschema.Schema)
 	for _, file := range files {
 		base := filepath.Base(file)
@@ -63,9 +69,7 @@ func outputs(t *testing.T) map[string]*jsonschema.Schema {
 		c := jsonschema.NewCompiler()
 		c.AssertFormat()
 		schema, err := c.Compile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[strings.TrimSuffix(base, ".output.schema.json")] = schema
 	}
 	return all
@@ -101,9 +105,7 @@ func (s *server) overStreams(who runtime.Caller) client {
 func (s *server) connect(tr sdk.Transport) client {
 	s.Helper()
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(s.Context(), tr, nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	s.Cleanup(func() { _ = session.Close() })
 	return client{s, session}
 }
@@ -123,9 +125,7 @@ func (c client) call(name string, a args) string {
 		c.s.Fatalf("%s: %s", name, text)
 	}
 	structured, err := json.Marshal(res.StructuredContent)
-	if err != nil {
-		c.s.Fatal(err)
-	}
+	must(c.s, err)
 	if !sameJSON(c.s.TB, text, string(structured)) {
 		c.s.Errorf("%s: text and structured content differ:\n%s\n%s", name, text, structured)
 	}
@@ -136,9 +136,7 @@ func (c client) call(name string, a args) string {
 func sameJSON(tb testing.TB, a, b string) bool {
 	tb.Helper()
 	var x, y any
-	if err := errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)))
 	ja, _ := json.Marshal(x)
 	jb, _ := json.Marshal(y)
 	return string(ja) == string(jb)
@@ -148,9 +146,7 @@ func sameJSON(tb testing.TB, a, b string) bool {
 func (s *server) valid(tool, answer string) {
 	s.Helper()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(answer))
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	if err := s.schemas[tool].Validate(doc); err != nil {
 		s.Errorf("%s: %v\n%s", tool, err, answer)
 	}
@@ -208,9 +204,7 @@ func (s *server) await(r started, status runtime.Status) runtime.Run {
 	s.Helper()
 	s.Await(r.RunID, status)
 	run, err := s.Runtime.Run(s.Context(), ann, r.RunID)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	return run
 }
 

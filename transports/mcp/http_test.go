@@ -26,9 +26,7 @@ type answered struct {
 func (s *server) do(method, body string, header ...string) answered {
 	s.Helper()
 	req, err := http.NewRequestWithContext(s.Context(), method, s.URL+"/mcp", strings.NewReader(body))
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", accept)
 	for i := 0; i < len(header); i += 2 {
@@ -38,14 +36,10 @@ func (s *server) do(method, body string, header ...string) answered {
 		}
 	}
 	res, err := s.http.Do(req)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	return answered{res.StatusCode, res.Header, string(text)}
 }
 
@@ -148,9 +142,7 @@ func TestAnswersOfABatchHaveOneBudget(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	run, err := s.Runtime.StartRun(t.Context(), ann, user("echo", strings.Repeat("x", 7<<20)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.await(started{RunID: run.RunID}, runtime.Completed)
 	const n = 8
 	ask := `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"get_agent_run_snapshot","arguments":{"conversation_id":%q,"run_id":%q}}}`
@@ -172,9 +164,7 @@ func TestAnswersOfABatchHaveOneBudget(t *testing.T) {
 func (s *server) messages(run started) int {
 	s.Helper()
 	page, err := s.Runtime.Messages(s.Context(), ann, run.RunID, 0, 200)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	return len(page.Rows)
 }
 
@@ -186,9 +176,7 @@ func TestRoomIsTakenBeforeAMessageIsAppended(t *testing.T) {
 	run := c.script(`{"ask": {"message": "Go on?"}}`)
 	s.await(run, runtime.Waiting)
 	large, err := s.Runtime.StartRun(t.Context(), ann, user("echo", strings.Repeat(`\"<`, 100<<10)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.await(started{RunID: large.RunID}, runtime.Completed)
 	message := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"append_agent_message","arguments":{"run_id":%q,"content":%q}}}`,
 		run.RunID, strings.Repeat("<", 100<<10))
@@ -200,9 +188,7 @@ func TestRoomIsTakenBeforeAMessageIsAppended(t *testing.T) {
 	others := s.Streams.Budget.Hold()
 	outcomes := make(map[string]int)
 	for room := 8 << 20; room > 200<<10; room -= room / 5 {
-		if err := errors.Join(others.Resize(0), others.Resize(usable-room)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(others.Resize(0), others.Resize(usable-room)))
 		before := appended()
 		a := s.do("POST", "["+message+","+snapshot+"]")
 		did, told := appended() > before, strings.Count(a.body, strings.Repeat(`\u003c`, 100<<10)) == 2 && a.status == http.StatusOK
@@ -241,9 +227,7 @@ func TestMessagesAreAppendedAndToldBesideOthers(t *testing.T) {
 		{"a long id", appending(strings.Repeat("\u2028", 20_000), "hi"), 100_000, true},
 		{"little", appending("1", strings.Repeat("x", 31_000)), 0, true},
 	} {
-		if err := errors.Join(others.Resize(0), others.Resize(total-total/8-test.room)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(others.Resize(0), others.Resize(total-total/8-test.room)))
 		before := appended()
 		a := s.do("POST", test.body)
 		told := a.status == http.StatusOK && !strings.Contains(a.body, "isError")

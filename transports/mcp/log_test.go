@@ -102,9 +102,7 @@ func TestEveryAnswerFitsItsSchema(t *testing.T) {
 	c := s.overHTTP()
 	start := func(req runtime.StartRequest) started {
 		r, err := s.Runtime.StartRun(t.Context(), ann, req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return started{r.ThreadID, r.RunID, r.ConversationID, string(r.Status)}
 	}
 	frontend := user("scripted", `{"do": [{"tool": "pick", "args": {"of": 2}}]}`)
@@ -197,9 +195,7 @@ func sameOverREST(t *testing.T, s *server, c client, r started, after string) {
 	t.Helper()
 	path := "/api/v1/conversations/" + r.ConversationID + "/agent-runs/" + url.PathEscape(r.RunID)
 	cursor, err := strconv.Atoi(after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, twin := range []struct{ route, tool string }{
 		{path + "/events?limit=500&after_event_id=" + after, c.call("get_agent_run_events", r.is("limit", 500, "after_event_id", cursor))},
 		{path + "/snapshot", c.call("get_agent_run_snapshot", r.is())},
@@ -221,9 +217,7 @@ func TestPageHoldsAHundredEventsUnlessTold(t *testing.T) {
 		t.Fatalf("%d events, next %v", len(first.Data), first.PageInfo.Next)
 	}
 	cursor, err := strconv.Atoi(*first.PageInfo.Next)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if rest := c.events(r.is("after_event_id", cursor)); len(rest.Data) != 54 || rest.PageInfo.Next != nil {
 		t.Errorf("%d events, next %v", len(rest.Data), rest.PageInfo.Next)
 	}

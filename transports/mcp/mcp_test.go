@@ -35,9 +35,7 @@ func TestSchemasAreTheSeeds(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, _ *server, c client) {
 		list, err := c.ListTools(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		shown := make(map[string]any)
 		for _, tool := range list.Tools {
 			shown[tool.Name+".input"] = tool.InputSchema
@@ -49,9 +47,7 @@ func TestSchemasAreTheSeeds(t *testing.T) {
 		}
 		for _, file := range seeds {
 			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			name := strings.TrimSuffix(filepath.Base(file), ".schema.json")
 			if diff := cmp.Diff(decode[any](t, string(raw)), shown[name]); diff != "" {
 				t.Errorf("%s (-seed +shown):\n%s", name, diff)
@@ -64,9 +60,7 @@ func TestToolsSayWhatTheyDo(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, s *server, c client) {
 		list, err := c.ListTools(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		for _, tool := range list.Tools {
 			h := tool.Annotations
@@ -252,9 +246,7 @@ func TestWhatBreaksInsideShowsNothing(t *testing.T) {
 	c := s.overHTTP()
 	for range 6 {
 		res, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "list_agents"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text := res.Content[0].(*sdk.TextContent).Text
 		if strings.Contains(text, "secret") {
 			t.Fatalf("got %s", text)

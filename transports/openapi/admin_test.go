@@ -31,9 +31,7 @@ func (c *client) beside(cfg baton.Config) (*client, *baton.Server) {
 	if err == nil {
 		err = s.Start(c.Context())
 	}
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	c.Cleanup(func() { _ = s.Close() })
 	in := *c
 	in.url, in.http = s.URL(), &http.Client{Transport: new(http.Transport)}
@@ -95,9 +93,7 @@ func (c *client) keys() {
 	c.do(404, "GET", "/api/projects/default/keys", "")
 	in, s := c.beside(baton.Config{Tuning: baton.Tuning{APIKeys: true}})
 	text, _, err := s.CreateAPIKey(c.Context(), "root", []string{"default"}, baton.RoleAdmin, time.Time{})
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	const path = "/api/projects/default/keys"
 	root := []string{"Authorization", "Bearer " + text}
 	made := in.do(201, "POST", path, `{"user": "ci", "role": "user", "name": "nightly", "expiresAt": "2999-01-01T00:00:00Z"}`, root...).(object)

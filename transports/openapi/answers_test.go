@@ -390,14 +390,10 @@ func (c *client) refusals() {
 	c.do(409, "POST", "/api/v1/agent/runs", `{"agent": "echo", "content": "y"}`, key...)
 
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, c.url+runs, http.NoBody)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	req.Host = "elsewhere.example"
 	resp, err := c.http.Do(req)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusMisdirectedRequest {
 		c.Errorf("a foreign Host got %d", resp.StatusCode)

@@ -72,13 +72,9 @@ func TestPageIsForThoseWhoCannotInflateToo(t *testing.T) {
 		t.Errorf("encoded as %q and %q", packed.header("Content-Encoding"), plain.header("Content-Encoding"))
 	}
 	r, err := gzip.NewReader(bytes.NewReader(packed.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	inflated, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.Equal(inflated, plain.body) || !bytes.Contains(plain.body, []byte("SwaggerUIBundle")) {
 		t.Errorf("got %d and %d bytes", len(inflated), len(plain.body))
 	}

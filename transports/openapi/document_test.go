@@ -14,18 +14,12 @@ import (
 func TestDocumentIsOpenAPI(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/openapi-3.1-schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource("baton:meta", decode(t, text)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.AddResource("baton:meta", decode(t, text)))
 	meta, err := c.Compile("baton:meta")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	doc := fetch(t).doc
 	if err := meta.Validate(doc); err != nil {
 		t.Error(err)
@@ -128,14 +122,10 @@ func TestEveryExampleIsShown(t *testing.T) {
 		}
 	})
 	entries, err := os.ReadDir("examples")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join("examples", e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var v any = string(text)
 		if filepath.Ext(e.Name()) == ".json" {
 			v = decode(t, text)

@@ -21,6 +21,14 @@ import (
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func TestMain(m *testing.M) { transporttest.Main(m) }
 
 const patience = transporttest.Patience
@@ -40,9 +48,7 @@ func serve(t *testing.T) *client {
 	cfg := config.Default()
 	cfg.Listen, cfg.Database = "127.0.0.1:0", "sqlite:"+sqlitetest.New(t)
 	s, err := cmd.Start(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)), append(builtin.Plugins(), modelled())...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := &client{T: t, url: s.URL(), http: &http.Client{Transport: new(http.Transport)}, met: make(map[string]bool)}
 	t.Cleanup(func() {
 		c.http.CloseIdleConnections()
@@ -92,9 +98,7 @@ func (c *client) send(method, path, body string, header ...string) answered {
 func (c *client) open(ctx context.Context, method, path, body string, header ...string) *http.Response {
 	c.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, c.url+path, strings.NewReader(body))
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -102,9 +106,7 @@ func (c *client) open(ctx context.Context, method, path, body string, header ...
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := c.http.Do(req)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	return resp
 }
 

@@ -70,9 +70,7 @@ func (c *client) socket(path, protocol string) *socket {
 		d.Subprotocols = []string{protocol}
 	}
 	conn, resp, err := d.Dial("ws"+strings.TrimPrefix(c.url, "http")+path, nil)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	_ = resp.Body.Close()
 	c.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetReadDeadline(time.Now().Add(patience))
@@ -87,18 +85,14 @@ func (s *socket) say(text string) {
 	s.Helper()
 	schema := s.spec.schema(s.T, "paths", s.op.path, "get", "x-websocket", "send")
 	validate(s.T, schema, decode(s.T, []byte(text)), s.op.path)
-	if err := s.conn.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
-		s.Fatal(err)
-	}
+	must(s, s.conn.WriteMessage(websocket.TextMessage, []byte(text)))
 }
 
 // next returns the next frame.
 func (s *socket) next() any {
 	s.Helper()
 	v, err := s.read()
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	return v
 }
 

@@ -64,9 +64,7 @@ func compiler(t *testing.T, doc object) *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
-	if err := c.AddResource("baton:openapi", doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.AddResource("baton:openapi", doc))
 	return c
 }
 
@@ -74,9 +72,7 @@ func compiler(t *testing.T, doc object) *jsonschema.Compiler {
 func (s *spec) schema(t *testing.T, path ...string) *jsonschema.Schema {
 	t.Helper()
 	schema, err := s.schemas.Compile("baton:openapi#" + pointer(path...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return schema
 }
 
@@ -161,9 +157,7 @@ func decode(t *testing.T, text []byte) any {
 func encode(t *testing.T, v any) []byte {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
@@ -191,13 +185,9 @@ func get(t *testing.T, path string, header ...string) got {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := app.Test(req, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return got{resp.StatusCode, resp.Header.Get, body}
 }

@@ -35,19 +35,13 @@ func TestTextsAreThoseOfTheTypes(t *testing.T) {
 	enc := json.NewEncoder(&want)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "\t")
-	if err := enc.Encode(texts); err != nil {
-		t.Fatal(err)
-	}
+	must(t, enc.Encode(texts))
 	if flag.Lookup("update").Value.String() == "true" { // a flag of transporttest
-		if err := os.WriteFile("texts.json", want.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile("texts.json", want.Bytes(), 0o600))
 		return
 	}
 	got, err := os.ReadFile("texts.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.Equal(want.Bytes(), got) {
 		t.Error("texts.json is not what the comments say; run go generate in transports/openapi")
 	}
@@ -57,17 +51,13 @@ func TestTextsAreThoseOfTheTypes(t *testing.T) {
 func comments(t *testing.T, dir string, names []string, texts map[string]map[string]string) {
 	t.Helper()
 	files, err := filepath.Glob(dir + "/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, decl := range file.Decls {
 			d, ok := decl.(*ast.GenDecl)
 			if !ok || d.Tok != token.TYPE {
