@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -25,23 +24,18 @@ func (en *Engine) recover(ctx context.Context) error {
 			return err
 		}
 	}
-	var queued []inLine
-	err := unfinished(ctx, en.store, data.Queued, func(page []data.RunHead) {
-		for i := range page {
-			run := &page[i]
-			if n := len(queued); n == 0 || queued[n-1].thread != run.ThreadKey {
-				queued = append(queued, inLine{run.ThreadKey, run.QueuedAt})
-			} else if run.QueuedAt.Before(queued[n-1].since) {
-				queued[n-1].since = run.QueuedAt
-			}
-		}
-	})
+	var queued []data.RunHead
+	err := unfinished(ctx, en.store, data.Queued, func(page []data.RunHead) { queued = append(queued, page...) })
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(queued, func(a, b inLine) int { return a.since.Compare(b.since) })
-	for _, q := range queued {
-		en.lookAt(q.thread)
+	slices.SortStableFunc(queued, func(a, b data.RunHead) int { return a.QueuedAt.Compare(b.QueuedAt) })
+	looked := make(map[int64]bool)
+	for i := range queued {
+		if thread := queued[i].ThreadKey; !looked[thread] {
+			looked[thread] = true
+			en.lookAt(thread)
+		}
 	}
 	err = unfinished(ctx, en.store, data.Waiting, func(page []data.RunHead) {
 		for i := range page {
@@ -68,12 +62,6 @@ func (en *Engine) takeOverNow(ctx context.Context, key int64) error {
 			return err
 		}
 	}
-}
-
-// inLine is a thread with QUEUED runs.
-type inLine struct {
-	thread int64
-	since  time.Time // when the first of them was queued
 }
 
 // unfinished calls f with the runs of a status, ordered by thread, a page at a time.
