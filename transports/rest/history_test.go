@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -199,7 +200,9 @@ func long(t *testing.T, n, size int) *server {
 	for i := range msgs {
 		msgs[i] = map[string]any{"id": fmt.Sprint(i), "role": "user", "content": strings.Repeat("x", size)}
 	}
-	s.await(s.start(map[string]any{"agent": "echo", "threadId": "main", "messages": msgs}).RunID, "COMPLETED")
+	for some := range slices.Chunk(msgs, 7_000_000/size) { // as much as one request may have
+		s.await(s.start(map[string]any{"agent": "echo", "threadId": "main", "messages": some}).RunID, "COMPLETED")
+	}
 	s.Eventually("nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
 	return s
 }
@@ -215,7 +218,7 @@ func TestAHistoryWithoutRoomIsRefused(t *testing.T) {
 // A history is cut off if a later page has no room, so that a client does not take the part for the whole.
 func TestAHistoryWithoutRoomIsCutOff(t *testing.T) {
 	t.Parallel()
-	s := long(t, 250, 30_000)
+	s := long(t, 600, 30_000) // more than the buffers of both sockets hold, however late the budget is spent
 	c := s.Dial("GET " + history + " HTTP/1.1\r\nHost: " + s.Addr + "\r\n\r\n")
 	defer c.Close()
 	_ = c.SetReadBuffer(256 << 10) // less than a page
@@ -263,11 +266,9 @@ func TestAHistoryThatNobodyTakesHasNoTurn(t *testing.T) {
 	s.Eventually("all pages are made", func() bool { return s.Streams.Budget.Used() > int64(all)*3_000_000 })
 	free := 0
 	for tries := 0; free < all && tries < 200; tries++ {
-		if tries > 0 { // it counts a moment before its turn ends
-			<-time.After(time.Millisecond)
-		}
 		free, back = s.TakeTurns()
 		back()
+		<-time.After(time.Millisecond) // it counts a moment before its turn ends
 	}
 	if free < all {
 		t.Errorf("%d of %d turns are free", free, all)
