@@ -36,7 +36,7 @@ var kits = []string{
 
 // limits are the highest values that the measures may have. A type or a package that is missing here has the default for its kind.
 var limits = map[string]int{
-	"product lines": 107_400, "engine lines": 46_450, "kit lines": 24_940, "test lines": 88_010, "settings": 60, "functions over 80 lines": 14,
+	"product lines": 107_400, "engine lines": 46_450, "kit lines": 24_940, "test lines": 88_500, "settings": 60, "functions over 80 lines": 14,
 	"direct dependencies": 39, "KiB of the stripped program": 45_000, "comment lines in ten thousand with what, who, nobody …": 440,
 
 	"methods of runtime/work.Engine": 157, "methods of runtime/work.live": 72, "methods of runtime/work.step": 66, "methods of runtime.Runtime": 125,

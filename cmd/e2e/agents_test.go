@@ -103,10 +103,10 @@ func (w *world) noted() []string {
 	return strings.Fields(string(text))
 }
 
-// ask starts a run of the agent worker and returns its id.
-func (w *world) ask(thread string) string {
+// ask starts a run of an agent and returns its id.
+func (w *world) ask(agent, thread, content string) string {
 	w.t.Helper()
-	status, out := w.call("POST", "/api/v1/agent/runs", map[string]any{"agent": "worker", "threadId": thread, "content": "go"})
+	status, out := w.call("POST", "/api/v1/agent/runs", map[string]any{"agent": agent, "threadId": thread, "content": content})
 	if status != http.StatusAccepted {
 		w.t.Fatalf("start: %d %v", status, out)
 	}

@@ -37,7 +37,7 @@ func TestElicit_SurvivesRestarts(t *testing.T) {
 			}
 			return llmtest.Script{Steps: []llmtest.Step{llmtest.Text("done")}}
 		})
-		run := w.ask("elicit")
+		run := w.ask("worker", "elicit", "go")
 		before := w.waits(run)
 		for _, end := range []func(){w.stop, w.kill} {
 			end()

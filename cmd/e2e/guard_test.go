@@ -51,7 +51,7 @@ mcp:
 			}
 			return say(`{"verdict": "allow"}`)
 		})
-		run := w.ask("guarded")
+		run := w.ask("worker", "guarded", "go")
 		w.until("the second call is being decided", func() bool {
 			mu.Lock()
 			defer mu.Unlock()

@@ -77,7 +77,7 @@ mcp:
 			}
 			return llmtest.Script{Steps: []llmtest.Step{llmtest.Text("done")}}
 		}, "$JOBS", srv.URL)
-		run := w.ask("task")
+		run := w.ask("worker", "task", "go")
 		for _, end := range []func(){w.kill, w.stop, w.kill} {
 			<-j.polled
 			end()
@@ -95,7 +95,7 @@ mcp:
 		checkLog(t, "task", w.all("task"))
 
 		j.done.Store(false)
-		run = w.ask("cancel")
+		run = w.ask("worker", "cancel", "go")
 		<-j.polled
 		if status, out := w.call("POST", "/api/projects/default/agent-runs/"+run+"/cancel", nil); status != http.StatusOK {
 			t.Errorf("cancel: %d %v", status, out)
