@@ -82,6 +82,7 @@ type (
 		q     querier
 		d     *dialect
 		lease time.Duration
+		looks querier // at the queue
 	}
 	// logReader reads the logs of threads.
 	logReader struct {

@@ -2,16 +2,18 @@ package storage
 
 import (
 	"context"
+	"database/sql"
+	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 )
 
 const (
 	upsertPlace = `
-INSERT INTO queue (thread_key, todo, run_key, project_id, user_id, agent, rank, since)
-VALUES (?::bigint, ?::bigint, ?::bigint, ?::text, ?::text, ?::text, ?::bigint, ?::timestamptz)
+INSERT INTO queue (thread_key, todo, run_key, project_id, user_id, workflow, agent, rank, since)
+VALUES (?::bigint, ?::bigint, ?::bigint, ?::text, ?::text, ?::text, ?::text, ?::bigint, ?::timestamptz)
 ON CONFLICT (thread_key) DO UPDATE SET todo = excluded.todo, run_key = excluded.run_key, project_id = excluded.project_id,
-	user_id = excluded.user_id, agent = excluded.agent, rank = excluded.rank, since = excluded.since`
+	user_id = excluded.user_id, workflow = excluded.workflow, agent = excluded.agent, rank = excluded.rank, since = excluded.since`
 
 	deletePlace = `
 DELETE FROM queue
@@ -29,19 +31,155 @@ SELECT thread_key FROM (
 	LEFT JOIN runs r ON r.key = q.run_key AND r.thread_key = q.thread_key AND r.status IN ('QUEUED', 'RUNNING', 'WAITING')
 	WHERE r.key IS NULL OR q.todo = 2 AND r.status <> 'QUEUED'
 ) AS misplaced ORDER BY thread_key LIMIT ?`
+
+	placeColumns = `q.thread_key, q.todo, q.run_key, q.project_id, q.user_id, q.workflow, q.agent, q.rank, q.since`
+
+	// selectLane finds the first row of the next lane with one descent of the index. No row has the rank 3: behind the last row of a
+	// lane, SQLite looks up the exact place only with it, and would otherwise read the rest of the lane.
+	selectLane = `
+SELECT ` + placeColumns + ` FROM queue q
+WHERE q.todo = 2 AND q.project_id = ? AND (q.user_id, q.workflow, q.agent, q.rank) > (?, ?, ?, 3)` + firstOfLane
+
+	firstOfLane = `
+ORDER BY q.user_id, q.workflow, q.agent, q.rank, q.since, q.thread_key LIMIT 1`
+
+	selectProject = `
+SELECT ` + placeColumns + ` FROM queue q
+WHERE q.todo = 2 AND q.project_id > ?` + firstOfProject
+
+	firstOfProject = `
+ORDER BY q.project_id, q.user_id, q.workflow, q.agent, q.rank, q.since, q.thread_key LIMIT 1`
+
+	// selectLanes and selectProjects go from each row that selectLane or selectProject finds to the next one. PostgreSQL returns the
+	// rows of a recursion in the order in which it finds them.
+	selectLanes = `
+WITH RECURSIVE found AS (
+	SELECT 1 AS n, first.* FROM (` + selectLane + `) AS first
+	UNION ALL
+	SELECT found.n + 1, next.* FROM found CROSS JOIN LATERAL (
+		SELECT ` + placeColumns + ` FROM queue q
+		WHERE q.todo = 2 AND q.project_id = found.project_id
+			AND (q.user_id, q.workflow, q.agent, q.rank) > (found.user_id, found.workflow, found.agent, 3)` + firstOfLane + `) AS next
+	WHERE found.n < ?)
+SELECT ` + foundColumns + ` FROM found`
+
+	selectProjects = `
+WITH RECURSIVE found AS (
+	SELECT 1 AS n, first.* FROM (` + selectProject + `) AS first
+	UNION ALL
+	SELECT found.n + 1, next.* FROM found CROSS JOIN LATERAL (
+		SELECT ` + placeColumns + ` FROM queue q
+		WHERE q.todo = 2 AND q.project_id > found.project_id` + firstOfProject + `) AS next
+	WHERE found.n < ?)
+SELECT ` + foundColumns + ` FROM found`
+
+	foundColumns = `thread_key, todo, run_key, project_id, user_id, workflow, agent, rank, since`
+
+	selectRows = `
+SELECT ` + placeColumns + ` FROM queue q
+WHERE q.todo = 2 AND q.project_id = ? AND q.user_id = ? AND q.workflow = ? AND q.agent = ?
+	AND (q.rank, q.since, q.thread_key) > (?, ?, ?)
+ORDER BY q.rank, q.since, q.thread_key LIMIT ?`
+
+	selectCancels = `
+SELECT ` + placeColumns + ` FROM queue q
+WHERE q.todo = 1 AND q.thread_key > ? ORDER BY q.thread_key LIMIT ?`
+
+	selectPosition = `
+SELECT ` + placeColumns + `, CASE q.todo WHEN 2 THEN 1 + (SELECT count(*) FROM (
+	SELECT 1 FROM queue ahead
+	WHERE ahead.todo = 2 AND ahead.project_id = q.project_id AND ahead.user_id = q.user_id
+		AND (ahead.rank, ahead.since, ahead.thread_key) < (q.rank, q.since, q.thread_key) LIMIT ?) AS plain) ELSE 0 END
+FROM queue q WHERE q.thread_key = ?`
+
+	// selectBacklog finds the WAITING runs in the index of the open ones.
+	selectBacklog = `
+SELECT (SELECT count(*) FROM runs
+	WHERE status = 'WAITING' AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND (thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END) > (0, 0)),
+	(SELECT min(since) FROM queue WHERE todo = 2)`
 )
+
+// maxPosition is the last position that Position counts.
+const maxPosition = 1000
 
 func leftCells(p *data.Place) []any { return []any{p.ThreadKey} }
 
 func placeCells(p *data.Place) []any {
-	rank := 2
-	if p.Answered {
-		rank = 1
-	}
-	return []any{p.ThreadKey, int(p.Todo), p.RunKey, p.Project, p.User, p.Agent, rank, ms(p.Since)}
+	return []any{p.ThreadKey, int(p.Todo), p.RunKey, p.Project, p.User, p.Workflow, p.Agent, p.Rank(), ms(p.Since)}
+}
+
+func scanPlace(rows *sql.Rows, more ...any) (p data.Place, err error) {
+	rank := 0
+	err = rows.Scan(append([]any{
+		&p.ThreadKey, &p.Todo, &p.RunKey, &p.Project, &p.User, &p.Workflow, &p.Agent, &rank,
+		timeInto{&p.Since},
+	}, more...)...)
+	p.Answered = rank == 1
+	return p, err
 }
 
 // Misplaced returns up to limit threads whose rows in the queue do not agree with their runs: see [data.ByKey].
 func (r keyed) Misplaced(ctx context.Context, limit int) ([]int64, error) {
 	return all(ctx, r.q, scalar[int64], selectMisplaced, limit)
+}
+
+// Line returns up to limit rows of the queue behind a place: see [data.ByKey].
+func (r keyed) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
+	switch {
+	case limit < 1:
+		return nil, nil
+	case each == data.EachCancel:
+		return r.places(ctx, selectCancels, after.ThreadKey, limit)
+	case each == data.EachRow:
+		rank, since := after.Rank(), ms(after.Since)
+		if after.ThreadKey == 0 {
+			rank, since = 0, time.UnixMilli(0).UTC()
+		}
+		return r.places(ctx, selectRows, after.Project, after.User, after.Workflow, after.Agent, rank, since, after.ThreadKey, limit)
+	case r.d.single:
+		return r.steps(ctx, after, each, limit)
+	case each == data.EachLane:
+		return r.places(ctx, selectLanes, after.Project, after.User, after.Workflow, after.Agent, limit)
+	}
+	return r.places(ctx, selectProjects, after.Project, limit)
+}
+
+// steps finds one row after the other: a statement of SQLite costs less than a recursion.
+func (r keyed) steps(ctx context.Context, after data.Place, each data.Each, limit int) (list []data.Place, err error) {
+	for len(list) < limit {
+		var next []data.Place
+		if each == data.EachLane {
+			next, err = r.places(ctx, selectLane, after.Project, after.User, after.Workflow, after.Agent)
+		} else {
+			next, err = r.places(ctx, selectProject, after.Project)
+		}
+		if err != nil || len(next) == 0 {
+			return list, err
+		}
+		after = next[0]
+		list = append(list, after)
+	}
+	return list, nil
+}
+
+func (r keyed) places(ctx context.Context, query string, args ...any) ([]data.Place, error) {
+	return all(ctx, r.looks, func(rows *sql.Rows) (data.Place, error) { return scanPlace(rows) }, query, args...)
+}
+
+// Position returns a thread's row in the queue, and its position among those of its user: see [data.ByKey].
+func (r keyed) Position(ctx context.Context, thread int64) (data.Place, int, error) {
+	at := 0
+	p, err := one(ctx, r.q, func(rows *sql.Rows) (data.Place, error) { return scanPlace(rows, &at) }, selectPosition, maxPosition-1, thread)
+	return p, at, err
+}
+
+// Backlog returns the work that waits: see [data.ByKey].
+func (r keyed) Backlog(ctx context.Context) (data.Backlog, error) {
+	return one(ctx, r.q, func(rows *sql.Rows) (b data.Backlog, err error) {
+		var oldest *time.Time
+		if err = rows.Scan(&b.Waiting, timePtrInto{&oldest}); oldest != nil {
+			b.Oldest = *oldest
+		}
+		return b, err
+	}, selectBacklog)
 }

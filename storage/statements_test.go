@@ -33,6 +33,7 @@ var (
 		"selectDuty", "takeDuty", "holdDuty", "leaveDuties", "countRunningOfProjects", "countRunningOfUsers", "countQueued",
 		"tieRun", "takeTie", "untieRun", "untieAnywhere", "dropTie", "joinThread", "untieDropped", "selectDropped", "claimOverdue", "deleteTies",
 		"lockReserved", "selectReserved", "deleteReserved", "insertReserved", "deleteReservedOfEnded",
+		"selectLanes", "selectProjects",
 	}
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
@@ -46,7 +47,7 @@ var (
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.
 var mayScan = []string{
 	"selectVersion", "selectOldest", "selectForeign", "selectInstances", "selectPartitions", "hasStray", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "deleteTies", "deleteReservedOfEnded", "endSessions", "leaveDuties", "selectIdentity", "selectSnapshots",
-	"selectMisplaced", "selectLastKey", "selectEndedOfProject", "selectCallsOfProject",
+	"selectMisplaced", "selectBacklog", "selectLastKey", "selectEndedOfProject", "selectCallsOfProject",
 	"selectRecorded", // SQLite's word for reading a subquery's rows
 }
 

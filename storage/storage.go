@@ -117,8 +117,9 @@ type DB struct {
 	retention
 	counter
 
-	d    *dialect
-	read *pool
+	d     *dialect
+	read  *pool
+	looks *pool // at the queue; on SQLite it is read
 }
 
 var _ data.Store = (*DB)(nil)
@@ -165,12 +166,19 @@ func (db *DB) open(ctx context.Context) (err error) {
 		return err
 	}
 	db.read = &pool{DB: reads, d: db.d}
+	if db.looks = db.read; !db.d.single {
+		looks, err := db.d.open(db.cfg, looking)
+		if err != nil {
+			return err
+		}
+		db.looks = &pool{DB: looks, d: db.d}
+	}
 	codec, err := eventlog.NewCodec()
 	if err != nil {
 		return err
 	}
 	db.lookups = &lookups{reader: reader{q: db.read, d: db.d, searches: turnsOf(max(db.cfg.Readers/4, 1))}, read: db.read}
-	db.keyed = keyed{q: db.read, d: db.d, lease: db.cfg.Lease}
+	db.keyed = keyed{q: db.read, d: db.d, lease: db.cfg.Lease, looks: db.looks}
 	db.logReader = logReader{q: db.read, z: codec}
 	if db.d.single { // this process does the work, with each large event several times in memory
 		db.pages = turnsOf(max(2, runtime.GOMAXPROCS(0)))
@@ -247,6 +255,9 @@ func (db *DB) Close() error {
 	var errs []error
 	if db.read != nil {
 		errs = append(errs, closed(db.read.Close()))
+	}
+	if db.looks != nil && db.looks != db.read {
+		errs = append(errs, closed(db.looks.Close()))
 	}
 	db.leaveNoWAL()
 	db.drop()

@@ -175,6 +175,13 @@ type ByKey interface {
 	Orphans(ctx context.Context, afterThread int64, limit int) ([]RunHead, error)
 	// Misplaced returns up to limit threads whose Place is not what their runs need: a defect, which a Look repairs.
 	Misplaced(ctx context.Context, limit int) ([]int64, error)
+	// Line returns up to limit rows of the queue behind a place: see the Selections of Each. An empty name is before all names.
+	Line(ctx context.Context, after Place, each Each, limit int) ([]Place, error)
+	// Position returns a thread's row in the queue, and its position by Place.Compare among the claim rows of its user in its project,
+	// from 1 to 1000 at most; 0 for a row that asks for a cancel.
+	Position(ctx context.Context, thread int64) (Place, int, error)
+	// Backlog returns the work that waits. It reads all WAITING runs and the whole queue.
+	Backlog(ctx context.Context) (Backlog, error)
 	// BusyThreads returns those of the threads that have a RUNNING or WAITING run, in no order.
 	BusyThreads(ctx context.Context, threads []int64) ([]int64, error)
 	// CountRunning returns how many runs of projects and of users are RUNNING, with those of the projects' users. It is for a Store that

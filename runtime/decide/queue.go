@@ -10,8 +10,8 @@ func placeOf(v *data.View, n Next) data.Place {
 		return data.Place{ThreadKey: v.Thread.Key}
 	}
 	return data.Place{
-		ThreadKey: v.Thread.Key, Todo: n.Do, RunKey: n.Run.Key, Project: n.Run.Project, User: n.Run.User, Agent: n.Run.WorkflowID,
-		Answered: n.Run.Answered, Since: n.Run.QueuedAt,
+		ThreadKey: v.Thread.Key, Todo: n.Do, RunKey: n.Run.Key, Project: n.Run.Project, User: n.Run.User, Workflow: n.Run.WorkflowID,
+		Agent: n.Run.Agent, Answered: n.Run.Answered, Since: n.Run.QueuedAt,
 	}
 }
 

@@ -308,6 +308,23 @@ func (f *faulty) Orphans(ctx context.Context, thread int64, limit int) ([]runtim
 	return read(f, func() ([]runtime.RunHead, error) { return f.Store.Orphans(ctx, thread, limit) })
 }
 
+func (f *faulty) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
+	return read(f, func() ([]data.Place, error) { return f.Store.Line(ctx, after, each, limit) })
+}
+
+func (f *faulty) Position(ctx context.Context, thread int64) (data.Place, int, error) {
+	at := 0
+	p, err := read(f, func() (p data.Place, err error) {
+		p, at, err = f.Store.Position(ctx, thread)
+		return p, err
+	})
+	return p, at, err
+}
+
+func (f *faulty) Backlog(ctx context.Context) (data.Backlog, error) {
+	return read(f, func() (data.Backlog, error) { return f.Store.Backlog(ctx) })
+}
+
 func (f *faulty) Deletions(ctx context.Context, thread, run int64, limit int) ([]runtime.Deletion, error) {
 	return read(f, func() ([]runtime.Deletion, error) { return f.Store.Deletions(ctx, thread, run, limit) })
 }

@@ -292,7 +292,7 @@ func testPlaces(t *testing.T, f *fixture) {
 		return &run.RunHead
 	}
 	place := func(todo data.Todo, run *data.Run) data.Row {
-		return &data.Place{ThreadKey: run.ThreadKey, Todo: todo, RunKey: run.Key, Project: run.Project, User: run.User, Agent: run.WorkflowID, Since: run.QueuedAt}
+		return &data.Place{ThreadKey: run.ThreadKey, Todo: todo, RunKey: run.Key, Project: run.Project, User: run.User, Workflow: run.WorkflowID, Agent: run.Agent, Since: run.QueuedAt}
 	}
 	a, b := f.newRun(t, f.newThread(t, "ann", "a"), "a", data.Queued), f.newRun(t, f.newThread(t, "ann", "b"), "b", data.Queued)
 	other := f.newRun(t, f.newThread(t, "ann", "c"), "c", data.Completed)

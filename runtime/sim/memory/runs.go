@@ -272,6 +272,66 @@ func (db *Database) Misplaced(ctx context.Context, limit int) ([]int64, error) {
 	})
 }
 
+// Line returns up to limit rows of the queue behind a place: see [data.ByKey].
+func (db *Database) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
+	return read(ctx, db, func() (places []data.Place) {
+		rows := db.queue.sorted(func(p *data.Place) bool {
+			switch claims := p.Todo == data.ToClaim; each {
+			case data.EachProject:
+				return claims && p.Project > after.Project
+			case data.EachLane:
+				return claims && p.Project == after.Project && p.CompareLanes(&after) > 0
+			case data.EachRow:
+				return claims && p.SameLane(&after) && (after.ThreadKey == 0 || p.Compare(&after) > 0)
+			}
+			return p.Todo == data.ToCancel && p.ThreadKey > after.ThreadKey
+		}, func(a, b *data.Place) int {
+			if each == data.EachCancel {
+				return cmp.Compare(a.ThreadKey, b.ThreadKey)
+			}
+			return cmp.Or(cmp.Compare(a.Project, b.Project), a.CompareLanes(b), a.Compare(b))
+		})
+		switch each {
+		case data.EachProject:
+			rows = slices.CompactFunc(rows, func(a, b *data.Place) bool { return a.Project == b.Project })
+		case data.EachLane:
+			rows = slices.CompactFunc(rows, (*data.Place).SameLane)
+		}
+		for _, p := range head(rows, limit) {
+			places = append(places, *p)
+		}
+		return places
+	})
+}
+
+// Position returns a thread's row in the queue, and its position among those of its user: see [data.ByKey].
+func (db *Database) Position(ctx context.Context, thread int64) (data.Place, int, error) {
+	at := 0
+	p, err := one(ctx, db, func() *data.Place {
+		row := db.queue[thread]
+		if row != nil && row.Todo == data.ToClaim {
+			at = 1 + len(head(db.queue.sorted(func(p *data.Place) bool {
+				return p.Todo == data.ToClaim && p.Project == row.Project && p.User == row.User && p.Compare(row) < 0
+			}, (*data.Place).Compare), 999))
+		}
+		return row
+	})
+	return p, at, err
+}
+
+// Backlog returns the work that waits: see [data.ByKey].
+func (db *Database) Backlog(ctx context.Context) (data.Backlog, error) {
+	return read(ctx, db, func() (b data.Backlog) {
+		b.Waiting = db.count(data.Waiting)[data.Name{}]
+		for _, p := range db.queue {
+			if p.Todo == data.ToClaim && (b.Oldest.IsZero() || p.Since.Before(b.Oldest)) {
+				b.Oldest = p.Since
+			}
+		}
+		return b
+	})
+}
+
 // BusyThreads returns those of the threads that have a RUNNING or WAITING run: see [data.ByKey].
 func (db *Database) BusyThreads(ctx context.Context, threads []int64) ([]int64, error) {
 	return read(ctx, db, func() (busy []int64) {

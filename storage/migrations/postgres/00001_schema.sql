@@ -126,12 +126,16 @@ CREATE TABLE queue (
     run_key    bigint NOT NULL,
     project_id text COLLATE "C" NOT NULL,
     user_id    text COLLATE "C" NOT NULL,
-    agent      text COLLATE "C" NOT NULL, -- that a server needs, or a workflow
+    workflow   text COLLATE "C" NOT NULL, -- the run's workflow_id
+    agent      text COLLATE "C" NOT NULL,
     rank       smallint NOT NULL, -- 1 for an answered run, otherwise 2
     since      timestamptz NOT NULL -- when the run was queued
 ) WITH (
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 2000000000
 );
+-- A lane is what has the first four columns in common.
+CREATE INDEX queue_lanes ON queue (project_id, user_id, workflow, agent, rank, since, thread_key) WHERE todo = 2;
+CREATE INDEX queue_cancel ON queue (thread_key) WHERE todo = 1;
 
 CREATE TABLE run_inputs (
     run_key          bigint PRIMARY KEY,

@@ -110,10 +110,14 @@ CREATE TABLE queue (
     run_key    INTEGER NOT NULL,
     project_id TEXT NOT NULL,
     user_id    TEXT NOT NULL,
-    agent      TEXT NOT NULL, -- that a server needs, or a workflow
+    workflow   TEXT NOT NULL, -- the run's workflow_id
+    agent      TEXT NOT NULL,
     rank       INTEGER NOT NULL, -- 1 for an answered run, otherwise 2
     since      INTEGER NOT NULL -- when the run was queued
 ) STRICT;
+-- A lane is what has the first four columns in common.
+CREATE INDEX queue_lanes ON queue (project_id, user_id, workflow, agent, rank, since, thread_key) WHERE todo = 2;
+CREATE INDEX queue_cancel ON queue (thread_key) WHERE todo = 1;
 
 CREATE TABLE run_inputs (
     run_key          INTEGER PRIMARY KEY,
