@@ -21,7 +21,7 @@ type mode int
 
 const (
 	reading mode = iota
-	looking // at the queue
+	looking      // at the queue
 	writing
 	migrating
 )

@@ -92,11 +92,11 @@ SELECT ` + placeColumns + `, CASE q.todo WHEN 2 THEN 1 + (SELECT count(*) FROM (
 		AND (ahead.rank, ahead.since, ahead.thread_key) < (q.rank, q.since, q.thread_key) LIMIT ?) AS plain) ELSE 0 END
 FROM queue q WHERE q.thread_key = ?`
 
-	// selectBacklog finds the WAITING runs in the index of the open ones.
+	// selectBacklog reads the indexes of open runs and of lanes from their beginnings.
 	selectBacklog = `
 SELECT (SELECT count(*) FROM runs
 	WHERE status = 'WAITING' AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND (thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END) > (0, 0)),
-	(SELECT min(since) FROM queue WHERE todo = 2)`
+	(SELECT min(since) FROM queue WHERE todo = 2 AND project_id > '')`
 )
 
 // maxPosition is the last position that Position counts.
