@@ -175,7 +175,7 @@ type ByKey interface {
 	Orphans(ctx context.Context, afterThread int64, limit int) ([]RunHead, error)
 	// Misplaced returns up to limit threads whose Place is not what their runs need: a defect, which a Look repairs.
 	Misplaced(ctx context.Context, limit int) ([]int64, error)
-	// Line returns up to limit rows of the queue behind a place: see the Selections of Each. An empty name is before all names.
+	// Line returns up to limit rows of the queue behind a place, as each selects them. An empty name is before all names.
 	Line(ctx context.Context, after Place, each Each, limit int) ([]Place, error)
 	// Position returns a thread's row in the queue, and its position by Place.Compare among the claim rows of its user in its project,
 	// from 1 to 1000 at most; 0 for a row that asks for a cancel.
