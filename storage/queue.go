@@ -129,29 +129,29 @@ func (r keyed) Line(ctx context.Context, after data.Place, each data.Each, limit
 	case limit < 1:
 		return nil, nil
 	case each == data.EachCancel:
-		return r.places(ctx, selectCancels, after.ThreadKey, limit)
+		return placesOf(ctx, r.looks, selectCancels, after.ThreadKey, limit)
 	case each == data.EachRow:
 		rank, since := after.Rank(), ms(after.Since)
 		if after.ThreadKey == 0 {
 			rank, since = 0, time.UnixMilli(0).UTC()
 		}
-		return r.places(ctx, selectRows, after.Project, after.User, after.Workflow, after.Agent, rank, since, after.ThreadKey, limit)
+		return placesOf(ctx, r.looks, selectRows, after.Project, after.User, after.Workflow, after.Agent, rank, since, after.ThreadKey, limit)
 	case r.d.single:
-		return r.steps(ctx, after, each, limit)
+		return stepsOf(ctx, r.looks, after, each, limit)
 	case each == data.EachLane:
-		return r.places(ctx, selectLanes, after.Project, after.User, after.Workflow, after.Agent, limit)
+		return placesOf(ctx, r.looks, selectLanes, after.Project, after.User, after.Workflow, after.Agent, limit)
 	}
-	return r.places(ctx, selectProjects, after.Project, limit)
+	return placesOf(ctx, r.looks, selectProjects, after.Project, limit)
 }
 
-// steps finds one row after the other: a statement of SQLite costs less than a recursion.
-func (r keyed) steps(ctx context.Context, after data.Place, each data.Each, limit int) (list []data.Place, err error) {
+// stepsOf finds one row after the other: a statement of SQLite costs less than a recursion.
+func stepsOf(ctx context.Context, q querier, after data.Place, each data.Each, limit int) (list []data.Place, err error) {
 	for len(list) < limit {
 		var next []data.Place
 		if each == data.EachLane {
-			next, err = r.places(ctx, selectLane, after.Project, after.User, after.Workflow, after.Agent)
+			next, err = placesOf(ctx, q, selectLane, after.Project, after.User, after.Workflow, after.Agent)
 		} else {
-			next, err = r.places(ctx, selectProject, after.Project)
+			next, err = placesOf(ctx, q, selectProject, after.Project)
 		}
 		if err != nil || len(next) == 0 {
 			return list, err
@@ -162,8 +162,8 @@ func (r keyed) steps(ctx context.Context, after data.Place, each data.Each, limi
 	return list, nil
 }
 
-func (r keyed) places(ctx context.Context, query string, args ...any) ([]data.Place, error) {
-	return all(ctx, r.looks, func(rows *sql.Rows) (data.Place, error) { return scanPlace(rows) }, query, args...)
+func placesOf(ctx context.Context, q querier, query string, args ...any) ([]data.Place, error) {
+	return all(ctx, q, func(rows *sql.Rows) (data.Place, error) { return scanPlace(rows) }, query, args...)
 }
 
 // Position returns a thread's row in the queue, and its position among those of its user: see [data.ByKey].

@@ -28,6 +28,28 @@ func toCancel(p *data.Place) *data.Place {
 	return p
 }
 
+// line reads rows of the queue in pages of several sizes.
+func (f *fixture) line(t *testing.T, what string, after data.Place, each data.Each, want []*data.Place) {
+	t.Helper()
+	var all []data.Place
+	for _, p := range want {
+		all = append(all, *p)
+	}
+	for _, limit := range []int{1, 2, 100} {
+		var got []data.Place
+		for next := after; ; next = got[len(got)-1] {
+			page, err := f.Line(t.Context(), next, each, limit)
+			if err != nil || len(page) > limit {
+				t.Fatalf("%s by %d: %d rows, %v", what, limit, len(page), err)
+			}
+			if got = append(got, page...); len(page) < limit {
+				break
+			}
+		}
+		equal(t, fmt.Sprintf("%s by %d", what, limit), got, nil, all)
+	}
+}
+
 func testLine(t *testing.T, f *fixture) {
 	// Names are in the order of their bytes, and rows neither in that of their threads nor in that of their times.
 	lanes := [][]*data.Place{
@@ -63,24 +85,7 @@ func testLine(t *testing.T, f *fixture) {
 	}
 	line := func(what string, after data.Place, each data.Each, want ...*data.Place) {
 		t.Helper()
-		for _, limit := range []int{1, 2, 100} {
-			var got []data.Place
-			for next := after; ; {
-				page, err := f.Line(t.Context(), next, each, limit)
-				if err != nil || len(page) > limit {
-					t.Fatalf("%s by %d: %d rows, %v", what, limit, len(page), err)
-				}
-				if got = append(got, page...); len(page) < limit {
-					break
-				}
-				next = page[len(page)-1]
-			}
-			var all []data.Place
-			for _, p := range want {
-				all = append(all, *p)
-			}
-			equal(t, fmt.Sprintf("%s by %d", what, limit), got, nil, all)
-		}
+		f.line(t, what, after, each, want)
 	}
 	line("projects", data.Place{}, data.EachProject, projects...)
 	line("projects behind one without rows", data.Place{Project: "C"}, data.EachProject, projects[1:]...)
