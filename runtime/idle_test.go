@@ -60,9 +60,9 @@ func testLendsSlot(t *testing.T, model bool) {
 		if err != nil || r.Status != runtime.Running {
 			t.Errorf("a run that waits for a slot is %s, %v", r.Status, err)
 		}
-		w := b.WaitOf(&r)
+		w := b.WaitOf(t.Context(), &r)
 		for deadline := time.Now().Add(time.Minute); w == nil && time.Now().Before(deadline); <-time.After(time.Millisecond) {
-			w = b.WaitOf(&r)
+			w = b.WaitOf(t.Context(), &r)
 		}
 		if w == nil || w.Reason != "server_limit" || w.Since.IsZero() {
 			t.Errorf("a run that wants its slot back waits for %+v", w)
@@ -101,7 +101,7 @@ func TestWaitForPace_IsShown(t *testing.T) {
 	<-paced // at once, though there is one slot
 	for _, name := range []string{first.RunID, second.RunID} {
 		run, err := b.Run(t.Context(), local, name)
-		w := b.WaitOf(&run)
+		w := b.WaitOf(t.Context(), &run)
 		if err != nil || run.Status != runtime.Running || w == nil || w.Reason != "provider_pace" || !w.Until.Equal(until) || w.Since.IsZero() {
 			t.Errorf("the run %s waits: %+v, %v", run.Status, w, err)
 		}
@@ -110,7 +110,7 @@ func TestWaitForPace_IsShown(t *testing.T) {
 	for _, name := range []string{first.RunID, second.RunID} {
 		b.wait(name, runtime.Completed)
 		run, err := b.Run(t.Context(), local, name)
-		if w := b.WaitOf(&run); err != nil || w != nil {
+		if w := b.WaitOf(t.Context(), &run); err != nil || w != nil {
 			t.Errorf("a run that is over waits: %+v, %v", w, err)
 		}
 	}

@@ -61,11 +61,11 @@ type LastEvent struct {
 type Wait = work.Wait
 
 // WaitOf returns why a run does not begin or go on, or nil. The run was obtained with a Caller.
-func (rd *reader) WaitOf(run *Run) *Wait {
+func (rd *reader) WaitOf(ctx context.Context, run *Run) *Wait {
 	if _, err := run.grant(); err != nil {
 		return nil
 	}
-	return rd.work.WaitOf(&run.RunHead)
+	return rd.work.WaitOf(ctx, &run.RunHead)
 }
 
 // LastEventOf returns the latest event of a run that was obtained with a Caller, or nil when there is none. It

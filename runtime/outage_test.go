@@ -31,8 +31,8 @@ func (a *away) Thread(ctx context.Context, key int64) (data.Thread, error) {
 	return gone(a, func() (data.Thread, error) { return a.Store.Thread(ctx, key) })
 }
 
-func (a *away) Unfinished(ctx context.Context, s runtime.Status, thread, key int64, n int) ([]runtime.RunHead, error) {
-	return gone(a, func() ([]runtime.RunHead, error) { return a.Store.Unfinished(ctx, s, thread, key, n) })
+func (a *away) Line(ctx context.Context, after data.Place, each data.Each, n int) ([]data.Place, error) {
+	return gone(a, func() ([]data.Place, error) { return a.Store.Line(ctx, after, each, n) })
 }
 
 func (a *away) Orphans(ctx context.Context, thread int64, n int) ([]runtime.RunHead, error) {

@@ -91,7 +91,7 @@ func TestServers_OfferWhatOthersHave(t *testing.T) {
 	a.until("a has seen that b has ended", func() bool { return len(a.known()) == 1 })
 	late := a.run(a.start("late", "far", "go"))
 	a.until("a run of an agent whose server has just ended waits for it", func() bool {
-		w := a.WaitOf(&late)
+		w := a.WaitOf(t.Context(), &late)
 		return late.Status == runtime.Queued && w != nil && w.Reason == "no_server"
 	})
 	a.exec("UPDATE servers SET seen_at = seen_at - interval '1 minute' WHERE instance IN (SELECT id FROM instances WHERE fenced)")
@@ -122,7 +122,7 @@ func TestServers_FailRunsWhoseAgentIsGone(t *testing.T) {
 	for _, s := range []runtime.Started{saved, running, queued} {
 		a.until("the run waits for a server", func() bool {
 			run := a.run(s)
-			w := a.WaitOf(&run)
+			w := a.WaitOf(t.Context(), &run)
 			return w != nil && w.Reason == "no_server" && w.Until.Sub(w.Since) == cfg.AgentGone
 		})
 		if s.RunID == saved.RunID {
@@ -234,8 +234,8 @@ func TestServers_TellLargeOffers(t *testing.T) {
 	huge.start("busy", "busy", "go")
 	s := huge.startWorkflow("main", "flow", "go")
 	<-time.After(8 * time.Second) // a sweep
-	if run := a.run(s); a.WaitOf(&run) != nil && a.WaitOf(&run).Reason == "no_server" {
-		t.Errorf("a run of what a was not told is %s and waits for %+v", run.Status, a.WaitOf(&run))
+	if run := a.run(s); a.WaitOf(t.Context(), &run) != nil && a.WaitOf(t.Context(), &run).Reason == "no_server" {
+		t.Errorf("a run of what a was not told is %s and waits for %+v", run.Status, a.WaitOf(t.Context(), &run))
 	}
 }
 
@@ -268,7 +268,7 @@ func TestServers_ExecuteRunsOfRemovedWorkflows(t *testing.T) {
 	for _, s := range []runtime.Started{waiting, running, queued} {
 		lacks.until("it waits for a server", func() bool {
 			run := lacks.run(s)
-			w := lacks.WaitOf(&run)
+			w := lacks.WaitOf(t.Context(), &run)
 			return w != nil && w.Reason == "no_server"
 		})
 	}

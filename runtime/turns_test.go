@@ -1,13 +1,10 @@
 package runtime_test
 
 import (
-	"context"
-	"fmt"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
@@ -44,7 +41,7 @@ func TestServers_SeeTheEndOfARunThatNobodyExecutes(t *testing.T) {
 	next := y.start("main", "hello", "go")
 	y.until("it waits for the limit", func() bool {
 		run := y.run(next)
-		w := y.WaitOf(&run)
+		w := y.WaitOf(t.Context(), &run)
 		return w != nil && w.Reason == "user_limit"
 	})
 	if !y.store.Alone() {
@@ -54,47 +51,4 @@ func TestServers_SeeTheEndOfARunThatNobodyExecutes(t *testing.T) {
 		t.Error(err)
 	}
 	y.wait(next.RunID, runtime.Completed)
-}
-
-// Users of a project at its limit over all servers have their turns, also if their agents are at different servers.
-func TestServers_LeaveTheirPlaceToOthers(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.New(t)
-	ends := make(chan bool)
-	waits := agent{"waits", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
-		select {
-		case <-ends:
-		case <-ctx.Done():
-		}
-		return agui.WorkerOutput{}, ctx.Err()
-	}}
-	one := runtime.Config{Limits: runtime.Limits{RunsPerProject: 1}}
-	x, _ := member(t, url, one, waits)
-	y, _ := member(t, url, one, hello)
-	x.until("it knows what the other offers", func() bool { _, ok := x.Offered(local).Agent("hello"); return ok })
-	const many = 8
-	for i := range many {
-		x.start(fmt.Sprint("thread ", i), "waits", "go")
-	}
-	ann := runtime.MustCaller(local.Project(), "ann", runtime.RoleUser)
-	hers, err := y.StartRun(t.Context(), ann, runtime.StartRequest{Agent: "hello", Messages: user("go")})
-	must(t, err)
-	status := func() runtime.Run {
-		run, err := x.Run(t.Context(), ann, hers.RunID)
-		must(t, err)
-		return run
-	}
-	x.until("it knows of the other user's run", func() bool { run := status(); return x.WaitOf(&run) != nil })
-	ended := 0
-	x.until("that run has ended", func() bool {
-		select {
-		case ends <- true:
-			ended++
-		default:
-		}
-		return status().Status == runtime.Completed
-	})
-	if ended == many {
-		t.Errorf("it began behind all %d runs of the first user", ended)
-	}
 }

@@ -78,17 +78,17 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 		set["enable_seqscan"], set["jit"] = "off", "off"
 	}
 	switch m {
-	case reading, looking:
+	case looking:
+		// A plan that was made while the queue was empty serves a long one. It may only follow the index, which is in order. Rows that
+		// are taken may be lost.
+		set["plan_cache_mode"], set["enable_bitmapscan"], set["enable_sort"] = "force_generic_plan", "off", "off"
+		set["synchronous_commit"] = "off"
+	case reading:
+		conns, idle = cfg.Readers, cfg.Readers
 		set["default_transaction_read_only"] = "on"
 		if pc.TargetSessionAttrs == pq.TargetSessionAttrsReadWrite { // which this connection is nowhere
 			pc.TargetSessionAttrs = pq.TargetSessionAttrsPrimary
 		}
-		if m == reading {
-			conns, idle = cfg.Readers, cfg.Readers
-			break
-		}
-		// A plan that was made while the queue was empty serves a long one. It may only follow the index, which is in order.
-		set["plan_cache_mode"], set["enable_bitmapscan"], set["enable_sort"] = "force_generic_plan", "off", "off"
 	case writing: // the session, and what writes beside it
 		conns = 2 + chunksWritten
 		// All statements are prepared and use indexes, also in joins, so one plan suffices for any table size.

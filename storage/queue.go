@@ -13,7 +13,7 @@ const (
 INSERT INTO queue (thread_key, todo, run_key, project_id, user_id, workflow, agent, rank, since)
 VALUES (?::bigint, ?::bigint, ?::bigint, ?::text, ?::text, ?::text, ?::text, ?::bigint, ?::timestamptz)
 ON CONFLICT (thread_key) DO UPDATE SET todo = excluded.todo, run_key = excluded.run_key, project_id = excluded.project_id,
-	user_id = excluded.user_id, workflow = excluded.workflow, agent = excluded.agent, rank = excluded.rank, since = excluded.since`
+	user_id = excluded.user_id, workflow = excluded.workflow, agent = excluded.agent, rank = excluded.rank, since = excluded.since` + freed
 
 	deletePlace = `
 DELETE FROM queue
@@ -34,18 +34,34 @@ SELECT thread_key FROM (
 
 	placeColumns = `q.thread_key, q.todo, q.run_key, q.project_id, q.user_id, q.workflow, q.agent, q.rank, q.since`
 
+	// free leaves out the rows that another server has taken.
+	free = ` AND q.taken_until <= now()`
+
+	// freed takes a row from the server that has taken it, as the thread needs something else.
+	freed = `, taken_until = DEFAULT`
+
+	// takeRows takes rows for a time. It reads those of the array alone, also if it was planned while the queue was empty.
+	takeRows = `
+UPDATE queue SET taken_until = clock_timestamp() + ? * interval '1 millisecond'
+WHERE thread_key = ANY (ARRAY(
+	SELECT q.thread_key FROM queue q WHERE q.thread_key = ANY (?) AND q.todo = 2` + free + ` FOR UPDATE SKIP LOCKED))
+RETURNING thread_key`
+
+	giveBackRows = `
+UPDATE queue SET taken_until = '-infinity' WHERE thread_key = ANY (?)`
+
 	// selectLane finds the first row of the next lane with one descent of the index. No row has the rank 3: behind the last row of a
 	// lane, SQLite looks up the exact place only with it, and would otherwise read the rest of the lane.
 	selectLane = `
 SELECT ` + placeColumns + ` FROM queue q
-WHERE q.todo = 2 AND q.project_id = ? AND (q.user_id, q.workflow, q.agent, q.rank) > (?, ?, ?, 3)` + firstOfLane
+WHERE q.todo = 2 AND q.project_id = ? AND (q.user_id, q.workflow, q.agent, q.rank) > (?, ?, ?, 3)` + free + firstOfLane
 
 	firstOfLane = `
 ORDER BY q.user_id, q.workflow, q.agent, q.rank, q.since, q.thread_key LIMIT 1`
 
 	selectProject = `
 SELECT ` + placeColumns + ` FROM queue q
-WHERE q.todo = 2 AND q.project_id > ?` + firstOfProject
+WHERE q.todo = 2 AND q.project_id > ?` + free + firstOfProject
 
 	firstOfProject = `
 ORDER BY q.project_id, q.user_id, q.workflow, q.agent, q.rank, q.since, q.thread_key LIMIT 1`
@@ -59,7 +75,7 @@ WITH RECURSIVE found AS (
 	SELECT found.n + 1, next.* FROM found CROSS JOIN LATERAL (
 		SELECT ` + placeColumns + ` FROM queue q
 		WHERE q.todo = 2 AND q.project_id = found.project_id
-			AND (q.user_id, q.workflow, q.agent, q.rank) > (found.user_id, found.workflow, found.agent, 3)` + firstOfLane + `) AS next
+			AND (q.user_id, q.workflow, q.agent, q.rank) > (found.user_id, found.workflow, found.agent, 3)` + free + firstOfLane + `) AS next
 	WHERE found.n < ?)
 SELECT ` + foundColumns + ` FROM found`
 
@@ -69,7 +85,7 @@ WITH RECURSIVE found AS (
 	UNION ALL
 	SELECT found.n + 1, next.* FROM found CROSS JOIN LATERAL (
 		SELECT ` + placeColumns + ` FROM queue q
-		WHERE q.todo = 2 AND q.project_id > found.project_id` + firstOfProject + `) AS next
+		WHERE q.todo = 2 AND q.project_id > found.project_id` + free + firstOfProject + `) AS next
 	WHERE found.n < ?)
 SELECT ` + foundColumns + ` FROM found`
 
@@ -78,7 +94,7 @@ SELECT ` + foundColumns + ` FROM found`
 	selectRows = `
 SELECT ` + placeColumns + ` FROM queue q
 WHERE q.todo = 2 AND q.project_id = ? AND q.user_id = ? AND q.workflow = ? AND q.agent = ?
-	AND (q.rank, q.since, q.thread_key) > (?, ?, ?)
+	AND (q.rank, q.since, q.thread_key) > (?, ?, ?)` + free + `
 ORDER BY q.rank, q.since, q.thread_key LIMIT ?`
 
 	selectCancels = `
@@ -164,6 +180,17 @@ func stepsOf(ctx context.Context, q querier, after data.Place, each data.Each, l
 
 func placesOf(ctx context.Context, q querier, query string, args ...any) ([]data.Place, error) {
 	return all(ctx, q, func(rows *sql.Rows) (data.Place, error) { return scanPlace(rows) }, query, args...)
+}
+
+// Take takes rows of the queue for a time, or gives them back: see [data.Store]. It waits for no commit.
+func (r keyed) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
+	if r.d.single {
+		return threads, nil
+	}
+	if hold == 0 {
+		return all(ctx, r.looks, scalar[int64], giveBackRows, r.d.list(threads))
+	}
+	return all(ctx, r.looks, scalar[int64], takeRows, hold.Milliseconds(), r.d.list(threads))
 }
 
 // Position returns a thread's row in the queue, and its position among those of its user: see [data.ByKey].

@@ -15,7 +15,7 @@ INSERT INTO queue (thread_key, todo, run_key, project_id, user_id, workflow, age
 WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 20000)
 SELECT n, CASE n % 100 WHEN 0 THEN 1 ELSE 2 END, n, 'p' || (n % 3), 'u' || (n % 20), 'w' || (n % 7), '', 2, clock_timestamp() FROM counted`
 
-// What Line reads costs the same however long the queue is, and also with a plan of the time when it was empty: each row is found in the
+// Line costs the same however long the queue is, and also with a plan of the time when it was empty: each row is found in the
 // index, and nothing is sorted.
 func TestLine_FollowsItsIndex(t *testing.T) {
 	t.Parallel()

@@ -116,28 +116,12 @@ SELECT ` + subjectColumns + ` FROM runs WHERE key = ANY (?) ORDER BY key`
 	selectLastRun = selectRun + `
 WHERE r.thread_key = ? ORDER BY r.key DESC LIMIT 1`
 
-	selectUnfinished = `
-SELECT ` + headColumns + ` FROM runs
-WHERE status = ? AND status IN ('QUEUED', 'RUNNING', 'WAITING')
-	AND (thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END) > (?, 0)
-ORDER BY thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END LIMIT ?`
-
 	selectOrphans = `
 SELECT ` + headColumns + ` FROM runs
 WHERE status = 'RUNNING' AND status IN ('QUEUED', 'RUNNING', 'WAITING')
 	AND (thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END) > (?, 0)
 	AND NOT EXISTS (SELECT 1 FROM instances WHERE id = owner_instance AND NOT fenced)
 ORDER BY thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END LIMIT ?`
-
-	// selectQueued is selectUnfinished with an index that has no other runs, whatever the planner knows of the status.
-	selectQueued = `
-SELECT ` + headColumns + ` FROM runs
-WHERE status = 'QUEUED' AND (thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END) > (?, ?)
-ORDER BY thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END LIMIT ?`
-
-	selectBusyThreads = `
-SELECT thread_key FROM runs
-WHERE thread_key = ANY (?) AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND CASE status WHEN 'QUEUED' THEN key ELSE 0 END = 0`
 )
 
 func runCells(r *data.Run) []any {
@@ -280,23 +264,9 @@ func (r keyed) LastRun(ctx context.Context, threadKey int64) (data.Run, error) {
 	return one(ctx, r.q, scanRun, selectLastRun, threadKey)
 }
 
-// Unfinished returns up to limit runs of all threads with the status, ordered by their threads' keys and their own, after the given
-// ones.
-func (r keyed) Unfinished(ctx context.Context, status data.Status, afterThread, afterKey int64, limit int) ([]data.RunHead, error) {
-	if status == data.Queued {
-		return all(ctx, r.q, scanHead, selectQueued, afterThread, afterKey, limit)
-	}
-	return all(ctx, r.q, scanHead, selectUnfinished, string(status), afterThread, limit) // a thread has one of them
-}
-
 // Orphans returns up to limit RUNNING runs whose owner may not write any more: see [data.ByKey].
 func (r keyed) Orphans(ctx context.Context, afterThread int64, limit int) ([]data.RunHead, error) {
 	return all(ctx, r.q, scanHead, selectOrphans, afterThread, limit)
-}
-
-// BusyThreads returns those of the threads that have a RUNNING or WAITING run: see [data.ByKey].
-func (r keyed) BusyThreads(ctx context.Context, threads []int64) ([]int64, error) {
-	return all(ctx, r.q, scalar[int64], selectBusyThreads, r.d.list(threads))
 }
 
 // selectWeight reads sizes from columns beside the large values, which it does not read.

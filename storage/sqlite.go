@@ -19,6 +19,8 @@ import (
 // plan could depend on it.
 var sqliteWords = strings.NewReplacer(append([]string{
 	keysByTerms, "SELECT run_terms.rowid AS key, 0 AS at FROM run_terms WHERE run_terms MATCH ?",
+	free, "",
+	freed, "",
 }, append(listWords,
 	"clock_timestamp()", "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)",
 	" FOR UPDATE", "",

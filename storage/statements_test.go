@@ -33,7 +33,7 @@ var (
 		"selectDuty", "takeDuty", "holdDuty", "leaveDuties", "countRunningOfProjects", "countRunningOfUsers", "countQueued",
 		"tieRun", "takeTie", "untieRun", "untieAnywhere", "dropTie", "joinThread", "untieDropped", "selectDropped", "claimOverdue", "deleteTies",
 		"lockReserved", "selectReserved", "deleteReserved", "insertReserved", "deleteReservedOfEnded",
-		"selectLanes", "selectProjects",
+		"selectLanes", "selectProjects", "takeRows", "giveBackRows",
 	}
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.

@@ -18,7 +18,7 @@ const (
 	Look                // threads: their logs have news
 	Cancel              // runs: they are to be cancelled, says their row
 	Inbox               // runs: they have messages that were appended
-	Queue               // threads: they have a run that the sender has no room for
+	Queue               // all: runs are queued for which the sender has no room
 	Orphans             // all: RUNNING runs have lost their server
 	Watch               // lists: the sender has viewers of them
 	Changed             // lists: they have changed

@@ -210,13 +210,13 @@ func (l *Link) Hint(kind Kind, key int64) {
 	wake(l.signal)
 }
 
-// HintOrphans hints that there are runs to take over.
-func (l *Link) HintOrphans() {
+// HintAll hints at all keys of a kind.
+func (l *Link) HintAll(kind Kind) {
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
-	l.out[Orphans] = Keys{All: true}
+	l.out[kind] = Keys{All: true}
 	l.mu.Unlock()
 	wake(l.signal)
 }

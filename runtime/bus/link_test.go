@@ -192,7 +192,7 @@ func TestLink_RepeatsWhatWasNotSent(t *testing.T) {
 			t.Errorf("%+v, hears %v", s, a.Hears())
 		}
 		to.fails.Store(false)
-		a.HintOrphans()
+		a.HintAll(bus.Orphans)
 		stop()
 		sleep(time.Second)
 		if h := b.Take(); !slices.Equal(h[bus.Inbox].List(), []int64{5}) || !h[bus.Orphans].All {
@@ -207,7 +207,7 @@ func TestLink_MayBeNil(t *testing.T) {
 	l := bus.NewLink(nil, "a", nil)
 	l.Run(t.Context(), nil)
 	l.Hint(bus.Cancel, 1)
-	l.HintOrphans()
+	l.HintAll(bus.Orphans)
 	l.News(1)
 	l.Changed(1)
 	if l.Hears() || l.Arrived() != nil || l.Stats() != (bus.Stats{}) {

@@ -34,7 +34,7 @@ const (
 // Each selects the rows that Line returns.
 type Each int
 
-// Selections. EachProject and EachLane skip what they do not return, however long the lanes are.
+// Selections. EachProject and EachLane skip the other rows, however long the lanes are.
 const (
 	EachProject Each = iota // a claim row of each project behind after.Project, in the order of the projects' names
 	EachLane                // the first row of each lane of after.Project behind after's, in the order of User, Workflow and Agent

@@ -36,6 +36,10 @@ type Store interface {
 	// that may write is, and stays it until LeaveDuties, or until it may not write any more. A Store that is not Shared has no
 	// duties: it reports true.
 	TakeDuty(ctx context.Context, name string) (bool, error)
+	// Take takes rows of the queue that no other instance has taken, and returns their threads. For hold the others' Line leaves them out;
+	// a hold of 0 gives them back. It is only a saving: rows of an instance that ends are left out until then. A Store that is not
+	// Shared takes all.
+	Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error)
 	// LeaveDuties lets another instance take the joined instance's duties.
 	LeaveDuties(ctx context.Context) error
 	// ReserveBudgets replaces what an instance has reserved of a project's budgets by the result of decide, which gets the reservations of
@@ -167,23 +171,18 @@ type ByKey interface {
 	Appended(ctx context.Context, runs []int64) (map[int64]int, error)
 	// LastRun returns the thread's newest run, without its input and definition.
 	LastRun(ctx context.Context, threadKey int64) (Run, error)
-	// Unfinished returns up to limit runs of all threads with a status QUEUED, RUNNING or WAITING, by their threads' keys and their
-	// own, after those keys.
-	Unfinished(ctx context.Context, status Status, afterThread, afterKey int64, limit int) ([]RunHead, error)
 	// Orphans returns up to limit RUNNING runs of all threads whose owner may not write any more, by their threads' keys, after that
 	// key.
 	Orphans(ctx context.Context, afterThread int64, limit int) ([]RunHead, error)
 	// Misplaced returns up to limit threads whose Place is not what their runs need: a defect, which a Look repairs.
 	Misplaced(ctx context.Context, limit int) ([]int64, error)
-	// Line returns up to limit rows of the queue behind a place, as each selects them. An empty name is before all names.
+	// Line returns up to limit rows of the queue behind a place: see the Selections of Each. An empty name is before all names.
 	Line(ctx context.Context, after Place, each Each, limit int) ([]Place, error)
 	// Position returns a thread's row in the queue, and its position by Place.Compare among the claim rows of its user in its project,
 	// from 1 to 1000 at most; 0 for a row that asks for a cancel.
 	Position(ctx context.Context, thread int64) (Place, int, error)
 	// Backlog returns the work that waits. It reads all WAITING runs and the whole queue.
 	Backlog(ctx context.Context) (Backlog, error)
-	// BusyThreads returns those of the threads that have a RUNNING or WAITING run, in no order.
-	BusyThreads(ctx context.Context, threads []int64) ([]int64, error)
 	// CountRunning returns how many runs of projects and of users are RUNNING, with those of the projects' users. It is for a Store that
 	// is Shared, as CountQueued is.
 	CountRunning(ctx context.Context, of []Name) (map[Name]int, error)

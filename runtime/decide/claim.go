@@ -197,7 +197,6 @@ func (d *decision) leftRun(key int64, owner string, last int64) (*data.RunHead, 
 // Look changes no run. Its result has the thread's next action.
 type Look struct {
 	Thread int64
-	Hinted bool // see [Decided.Hinted]
 	Repair bool // it writes the thread's row in the queue, whatever that has been
 }
 
@@ -205,7 +204,6 @@ type Look struct {
 func (c *Look) Ask() data.Ask { return data.Ask{Thread: c.Thread} }
 
 func (c *Look) decide(d *decision) error {
-	d.out.Hinted = c.Hinted
 	if c.Repair && !d.v.Exists { // the thread is gone, and its row goes
 		d.out.Gone = true
 		return nil

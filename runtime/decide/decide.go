@@ -40,7 +40,6 @@ type Decided struct {
 	Moves   []Move         // status changes of the thread's runs, in order
 	Open    []data.RunHead // the thread's open runs, in the order of View.Runs
 	Next    Next           // the thread's next action
-	Hinted  bool           // another server has sent the hint of Next, so this one need not
 	Void    []int64        // keys of runs that were cancelled before their first event
 	Claimed bool           // set by Start: the run is RUNNING
 	Removed *data.Delete   // rows to delete, events first; nil for none
@@ -240,11 +239,16 @@ func waitingRun(v *data.View) *data.RunHead {
 // openRuns returns the runs that have not ended, in the order in which they execute.
 func openRuns(v *data.View) []data.RunHead {
 	runs := slices.DeleteFunc(slices.Clone(v.Runs), func(r data.RunHead) bool { return r.Status.Final() })
+	Order(runs)
+	return runs
+}
+
+// Order sorts a thread's open runs in the order in which they execute.
+func Order(runs []data.RunHead) {
 	slices.SortStableFunc(runs, func(a, b data.RunHead) int {
 		return cmp.Or(
 			cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.Turn, b.Turn), a.QueuedAt.Compare(b.QueuedAt), cmp.Compare(a.Key, b.Key))
 	})
-	return runs
 }
 
 // rank orders open runs: running or waiting, then answered, then queued.

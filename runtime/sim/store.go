@@ -95,6 +95,10 @@ func (f *faulty) Drain(ctx context.Context) (bool, error) {
 	return living(f, func() (bool, error) { return f.Store.Drain(ctx) })
 }
 
+func (f *faulty) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
+	return living(f, func() ([]int64, error) { return f.Store.Take(ctx, threads, hold) })
+}
+
 func (f *faulty) TakeDuty(ctx context.Context, name string) (bool, error) {
 	return living(f, func() (bool, error) { return f.Store.TakeDuty(ctx, name) })
 }
@@ -121,10 +125,6 @@ func (f *faulty) CancelAsks(ctx context.Context, instance string) ([]data.Cancel
 
 func (f *faulty) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
 	return living(f, func() (map[int64]int, error) { return f.Store.Appended(ctx, runs) })
-}
-
-func (f *faulty) BusyThreads(ctx context.Context, threads []int64) ([]int64, error) {
-	return living(f, func() ([]int64, error) { return f.Store.BusyThreads(ctx, threads) })
 }
 
 // Commit passes the batch on unless the process dies first.
@@ -298,10 +298,6 @@ func (f *faulty) RunsByName(ctx context.Context, project, user, name string) ([]
 
 func (f *faulty) OpenRuns(ctx context.Context, threadKey int64) ([]runtime.RunHead, error) {
 	return read(f, func() ([]runtime.RunHead, error) { return f.Store.OpenRuns(ctx, threadKey) })
-}
-
-func (f *faulty) Unfinished(ctx context.Context, status runtime.Status, thread, key int64, limit int) ([]runtime.RunHead, error) {
-	return read(f, func() ([]runtime.RunHead, error) { return f.Store.Unfinished(ctx, status, thread, key, limit) })
 }
 
 func (f *faulty) Orphans(ctx context.Context, thread int64, limit int) ([]runtime.RunHead, error) {

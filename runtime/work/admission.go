@@ -1,8 +1,9 @@
 package work
 
 import (
+	"maps"
+	"slices"
 	"sync"
-	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/quota"
@@ -18,15 +19,15 @@ type admission struct {
 	asked, said *quota.Pool // bytes
 	saidLimit   int64       // the largest reservation in said
 
-	mu     sync.Mutex              // guards the fields below
-	agents map[string]int          // slots by workflow
-	capped map[data.Name]time.Time // projects and users that had as many RUNNING runs on all instances as they may; the time until which others come first
+	mu     sync.Mutex         // guards the fields below
+	agents map[string]int     // slots by workflow
+	capped map[data.Name]bool // projects and users that had as many RUNNING runs on all instances as they may
 }
 
 func newAdmission(cfg *Config, ownLimit func(agent string) int) *admission {
 	said := Shares(cfg.RunsMessages, cfg.Accounts)
 	return &admission{
-		cfg: cfg, ownLimit: ownLimit, agents: make(map[string]int), capped: make(map[data.Name]time.Time),
+		cfg: cfg, ownLimit: ownLimit, agents: make(map[string]int), capped: make(map[data.Name]bool),
 		slots: quota.New(quota.Limits{Total: int64(cfg.Runs), PerProject: int64(cfg.RunsPerProject), PerUser: int64(cfg.RunsPerUser)}),
 		asked: quota.New(quota.Limits{Total: cfg.RunsBytes, PerUser: Shares(cfg.RunsBytes, cfg.Accounts).PerUser}),
 		said:  quota.New(said), saidLimit: said.PerUser,
@@ -39,14 +40,6 @@ func Shares(all int64, accounts bool) quota.Limits {
 		return quota.Limits{Total: all, PerProject: all, PerUser: all}
 	}
 	return quota.Limits{Total: all, PerProject: all / 4 * 3, PerUser: all / 2}
-}
-
-// shortage is the reason why a run cannot begin here: its agent has no free slot, or a pool has reached a limit. The zero
-// shortage is none.
-type shortage struct {
-	absent            bool // this instance does not offer the agent: another one claims the run
-	agent             bool
-	slot, asked, said quota.Scope
 }
 
 // reservation holds the slot and the bytes of one run. A nil reservation holds nothing.
@@ -84,17 +77,26 @@ func (a *admission) try(r *data.RunHead, w data.Weight) (*reservation, shortage)
 		res.release()
 		return nil, shortage{slot: full}
 	}
-	if res.asked, full = a.asked.Try(owner, w.Asked); full != quota.None && w.Asked > 0 {
+	if lacks := res.load(r, w); lacks != (shortage{}) {
 		res.release()
-		return nil, shortage{asked: full}
+		return nil, lacks
+	}
+	return res, shortage{}
+}
+
+// load adds the bytes of a run to a reservation, which must then be released if they have no room.
+func (res *reservation) load(r *data.RunHead, w data.Weight) shortage {
+	a, owner := res.of, ownerOf(r)
+	var full quota.Scope
+	if res.asked, full = a.asked.Try(owner, w.Asked); full != quota.None && w.Asked > 0 {
+		return shortage{asked: full}
 	}
 	said := a.counted(int(w.Said))
 	if res.said, full = a.said.Try(owner, said); full != quota.None && said > 0 {
-		res.release()
-		return nil, shortage{said: full}
+		return shortage{said: full}
 	}
 	res.saidBytes = said
-	return res, shortage{}
+	return shortage{}
 }
 
 // force reserves for a run that executed before a restart, regardless of the limits.
@@ -113,63 +115,35 @@ func (a *admission) force(r *data.RunHead, w data.Weight) *reservation {
 func (a *admission) cappedScope(user data.Name) quota.Scope {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, is := a.capped[user]; is {
+	switch {
+	case a.capped[user]:
 		return quota.User
-	}
-	if _, is := a.capped[data.Name{Project: user.Project}]; is {
+	case a.capped[data.Name{Project: user.Project}]:
 		return quota.Project
 	}
 	return quota.None
-}
-
-// isCapped reports whether there was such a limit.
-func (a *admission) isCapped(user data.Name) bool { return a.cappedScope(user) != quota.None }
-
-// atLimit reports whether a project or user has as many RUNNING runs on all instances as it may, as far as this one knows. running is how
-// many it executes itself.
-func (a *admission) atLimit(of data.Name, running int) bool {
-	a.mu.Lock()
-	yields, capped := a.capped[of]
-	a.mu.Unlock()
-	return capped && yields.IsZero() || !capped && a.cfg.Caps.Reached(of, running) // once others have had their time, it is this one's turn
 }
 
 // cap admits no more runs of a project or a user until uncap.
 func (a *admission) cap(of data.Name) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, is := a.capped[of]; !is {
-		a.capped[of] = time.Time{}
-	}
-}
-
-// yield leaves a run's place under a limit to other instances, which look twice before this one does.
-func (a *admission) yield(of data.Name) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.capped[of] = time.Now().Add(2 * lookEvery)
+	a.capped[of] = true
 }
 
 func (a *admission) uncap(of ...data.Name) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, name := range of {
-		if time.Now().After(a.capped[name]) {
-			delete(a.capped, name)
-		}
+		delete(a.capped, name)
 	}
 }
 
-// allCapped returns the projects and users that are capped, without those of which others come first now.
-func (a *admission) allCapped() (names []data.Name) {
+// allCapped returns the projects and users that are capped.
+func (a *admission) allCapped() []data.Name {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for name, yields := range a.capped {
-		if time.Now().After(yields) {
-			names = append(names, name)
-		}
-	}
-	return names
+	return slices.Collect(maps.Keys(a.capped))
 }
 
 // lacks returns the shortage that try would return now. It reserves nothing.

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -11,28 +12,55 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// crowd is a queue and the reservations of its runs, with 100 bytes in all.
+// crowd is a queue with the reservations of its runs, with 100 bytes in all.
 type crowd struct {
-	t         *testing.T
-	q         *runQueue
-	admission *admission
-	reserved  map[int64]*reservation
+	data.Store
+	t        *testing.T
+	d        *dispatcher
+	line     line
+	weights  map[int64]data.Weight
+	reserved map[int64]*reservation
 }
 
 func newCrowd(t *testing.T, perUser int64) *crowd {
-	a := newAdmission(&Config{Limits: Limits{Runs: 1000, RunsPerUser: 500, LightBytes: 1}}, func(string) int { return 0 })
+	c := &crowd{t: t, weights: make(map[int64]data.Weight), reserved: make(map[int64]*reservation)}
+	cfg := Config{Store: c, Limits: Limits{Runs: 1000, RunsPerUser: 500, LightBytes: 1}}
+	a := newAdmission(&cfg, func(string) int { return 0 })
 	a.asked = quota.New(quota.Limits{Total: 100, PerUser: perUser})
 	a.said, a.saidLimit = quota.New(quota.Limits{Total: 1000, PerProject: 800, PerUser: 400}), 400
-	return &crowd{t, newRunQueue(), a, make(map[int64]*reservation)}
+	en := &Engine{cfg: cfg, store: c, runs: &runs{}, abandoned: t.Context()}
+	c.d = newDispatcher(en)
+	c.d.admission, en.dispatcher = a, c.d
+	return c
 }
 
-// queue adds a run of a user to the queue, with the weight w.
-func (c *crowd) queue(user string, run int64, w data.Weight) {
-	want(c.q, user, run)
-	_, unknown := c.q.ready(none, 1)
-	for _, n := range unknown {
-		c.q.weighs(n, w)
+func (c *crowd) Line(_ context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
+	return c.line.read(after, each, limit)
+}
+
+func (*crowd) Alone() bool { return true }
+
+func (c *crowd) Weight(_ context.Context, _, run int64) (data.Weight, error) {
+	return c.weights[run], nil
+}
+
+func (c *crowd) Heads(_ context.Context, runs []int64) (heads []data.RunHead, err error) {
+	for _, p := range c.line {
+		if slices.Contains(runs, p.RunKey) {
+			heads = append(heads, p.Head())
+		}
 	}
+	return heads, nil
+}
+
+// queue adds a run of a user with the weight w to the queue. Its thread has the same key.
+func (c *crowd) queue(user string, run int64, w data.Weight) {
+	w.Said /= 2 // a worker's answer counts twice
+	c.weights[run] = w
+	c.line = append(c.line, data.Place{
+		ThreadKey: run, RunKey: run, Todo: data.ToClaim, Project: "p", User: user, Workflow: "a", Agent: "a", Answered: w.Said > 0, Since: time.UnixMilli(run),
+	})
+	c.line.sort()
 }
 
 // ask queues a run with an input of that many bytes.
@@ -42,10 +70,21 @@ func (c *crowd) ask(user string, run, bytes int64) { c.queue(user, run, data.Wei
 func (c *crowd) claims(want ...int64) {
 	c.t.Helper()
 	var got []int64
-	done, _ := c.q.ready(c.admission.try, 0)
-	for _, n := range done {
-		got = append(got, n.Run.Key)
-		c.reserved[n.Run.Key] = n.reserved
+	for more := true; more; {
+		c.d.looker.mark(false)
+		rows, _, err := c.d.looker.choose()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, r := range rows {
+			if r.weighed || c.d.looker.weigh(r) {
+				got = append(got, r.run.Key)
+				c.reserved[r.run.Key] = r.reserved
+				c.line = slices.DeleteFunc(c.line, func(p data.Place) bool { return p.RunKey == r.run.Key })
+			}
+			c.d.looker.end(c.d.looker.serving, r.run.ThreadKey)
+		}
+		more = len(rows) > 0
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
@@ -72,8 +111,8 @@ func TestAdmission_LightRunsWaitForNoBytes(t *testing.T) {
 	c.end(1)
 	c.claims(2)
 	c.end(2, 3, 4)
-	if asked, said := c.admission.bytes(); asked+said != 0 || c.admission.free() != 1000 || len(c.admission.agents) > 0 {
-		t.Errorf("runs that are over have %d bytes, %d slots, %v", asked+said, 1000-c.admission.free(), c.admission.agents)
+	if asked, said := c.d.admission.bytes(); asked+said != 0 || c.d.admission.free() != 1000 || len(c.d.admission.agents) > 0 {
+		t.Errorf("runs that are over have %d bytes, %d slots, %v", asked+said, 1000-c.d.admission.free(), c.d.admission.agents)
 	}
 }
 
@@ -136,7 +175,7 @@ func TestAdmission_AnsweredRunReservesItsMessages(t *testing.T) {
 		t.Error("a run grows beyond its user's or its project's share, or does not within it")
 	}
 	c.reserved[1].settle(90)
-	if _, said := c.admission.bytes(); said != 4*(90+60+60) {
+	if _, said := c.d.admission.bytes(); said != 4*(90+60+60) {
 		t.Errorf("%d bytes are reserved", said)
 	}
 	c.end(1)
@@ -145,34 +184,20 @@ func TestAdmission_AnsweredRunReservesItsMessages(t *testing.T) {
 	c.claims(2)
 }
 
-// A run that is not weighed yet keeps its place before the others of its user.
-func TestRunQueue_ClaimsInOrderWhileItWeighs(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, 0)
-	for run := range int64(3) {
-		want(c.q, "ann", run+1)
-	}
-	_, unknown := c.q.ready(c.admission.try, 3)
-	if len(unknown) != 3 {
-		t.Fatalf("%d are to be weighed, want 3", len(unknown))
-	}
-	c.q.weighs(unknown[1], data.Weight{})
-	c.claims()
-	c.q.weighs(unknown[0], data.Weight{Asked: 1})
-	c.claims(1, 2)
-	c.q.weighs(unknown[2], data.Weight{Asked: 1})
-	c.claims(3)
-}
-
-func TestRunQueue_WeighsAChangedRunAgain(t *testing.T) {
+// A heavy run that has ended elsewhere holds up no other run, and a thread's next run is weighed.
+func TestAdmission_ForgetsWhatIsNotQueued(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, 0)
 	c.ask("ann", 1, 90)
 	c.claims(1)
 	c.ask("bob", 2, 90)
+	c.ask("eve", 3, 20)
 	c.claims()
-	c.ask("bob", 2, 10)
-	c.claims(2)
+	c.line = slices.DeleteFunc(c.line, func(p data.Place) bool { return p.RunKey == 2 })
+	c.ask("bob", 4, 5)
+	c.claims()
+	c.end(1)
+	c.claims(3, 4)
 }
 
 // A message that is larger than one RUN_STARTED goes in alone. Otherwise its run would be continued for it for ever.
@@ -182,33 +207,5 @@ func TestALargeMessageFitsAlone(t *testing.T) {
 	first, rest := fitting([]data.Message{large, large}, 1<<10)
 	if len(first) != 1 || len(rest) != 1 {
 		t.Errorf("%d go in, and %d wait", len(first), len(rest))
-	}
-}
-
-// A place is left to other servers for a time. Then it is this server's turn, also if another run ends before it has counted again.
-func TestAdmission_YieldsOnePlaceInTwo(t *testing.T) {
-	t.Parallel()
-	a := newAdmission(&Config{}, func(string) int { return 0 })
-	of := data.Name{Project: "p"}
-	a.cap(of)
-	for turn := range 3 {
-		if !a.atLimit(of, 0) {
-			t.Errorf("turn %d: the limit is not reached", turn)
-		}
-		a.yield(of)
-		if a.atLimit(of, 0) || len(a.allCapped()) > 0 {
-			t.Errorf("turn %d: another place is left at once", turn)
-		}
-		if a.uncap(of); !a.isCapped(of) {
-			t.Errorf("turn %d: the place is taken at once", turn)
-		}
-		a.capped[of] = time.Now() // the time is over
-		if a.atLimit(of, 0) {
-			t.Errorf("turn %d: the next place is left, too", turn)
-		}
-		if a.uncap(of); a.isCapped(of) {
-			t.Errorf("turn %d: this server takes no place", turn)
-		}
-		a.cap(of)
 	}
 }

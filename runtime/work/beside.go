@@ -103,6 +103,9 @@ func (en *Engine) look() {
 			cancel()
 			continue
 		}
+		if scope != tail.Fresh {
+			en.looker.heed(false) // hints about rows of the queue may be lost
+		}
 		if en.OthersLive() {
 			en.cfg.Feeds.Changes.RingNew()
 		}
@@ -133,35 +136,14 @@ func (en *Engine) recount(ctx context.Context) {
 	names = slices.DeleteFunc(names, func(of data.Name) bool { return en.cfg.Caps.Reached(of, running[of]) })
 	if len(names) > 0 {
 		en.admission.uncap(names...)
-		en.queue.nudge()
+		en.looker.heed(false)
 	}
 }
 
-// leaveRoom ends the reservation of a run that has ended here. If its user or project was at a limit over all instances, and others can
-// execute a run that waits for it, they come first: this instance would take each place before they look.
+// leaveRoom ends the reservation of a run that has ended here. Its user and project may be below their limits over all instances again.
 func (l *live) leaveRoom() {
-	ofUser, ofProject := l.en.admission.running(l.run.Project, l.run.User)
-	l.en.leavePlace(data.Name{Project: l.run.Project}, ofProject) // first: what is left under its limit is left under its users', too
-	l.en.leavePlace(data.Name{Project: l.run.Project, User: l.run.User}, ofUser)
+	l.en.admission.uncap(data.Name{Project: l.run.Project}, data.Name{Project: l.run.Project, User: l.run.User})
 	l.bounds.reserved.release()
-}
-
-// leavePlace leaves a place of a project or a user, which has so many runs here, or lets this instance take it.
-func (en *Engine) leavePlace(of data.Name, running int) {
-	if a := en.admission; a.offers != nil && a.atLimit(of, running) && en.queue.leavesTo(of, en.leaves) {
-		a.yield(of)
-	} else {
-		a.uncap(of)
-	}
-}
-
-// leaves reports whether a run is one for other instances, of which one has a free slot.
-func (en *Engine) leaves(run *data.RunHead) bool {
-	if en.admission.offers(run) {
-		return false
-	}
-	_, _, free := en.others(run, en.nodesOf(run))
-	return free
 }
 
 // cancelAsked cancels the runs for which another instance has asked that.
@@ -238,16 +220,8 @@ func (en *Engine) heed(h bus.Hints) {
 	if h[bus.Inbox].All || en.executesAny(h[bus.Inbox].List()) {
 		en.countAppended(ctx)
 	}
-	free := en.admission.free()
-	for _, thread := range h[bus.Queue].List() { // if they are All, the next pull finds them
-		switch {
-		case en.cfg.Identity.Role == Gateway, en.Stopping(), en.queue.serves(thread):
-		case free > 0:
-			en.commits.Add(&commit.Item{Command: &decide.Look{Thread: thread, Hinted: true}})
-			free--
-		default:
-			en.queue.foundElsewhere(elsewhere{thread: thread})
-		}
+	if !h[bus.Queue].Empty() {
+		en.looker.heed(false)
 	}
 	if h[bus.Orphans].All {
 		en.lookForOrphans()

@@ -74,7 +74,7 @@ func (l *live) begins(out *decide.Decided) {
 	l.t = en.cfg.Logs.Hold(l.span.thread.Key, l.span.thread.ID)
 	l.t.Begin(l.span.last) // the events of the claim and of the last owner are stored
 	l.bounds.reserved.settle(l.span.fold.Grown())
-	en.queue.nudge()
+	en.looker.room()
 	en.addRun(l)
 	go l.loop() // Shutdown waits for en.executing
 }

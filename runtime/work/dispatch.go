@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
@@ -17,7 +16,14 @@ import (
 type dispatcher struct {
 	en        *Engine
 	admission *admission
-	queue     *runQueue
+	queued    queueCounts
+	looker    *looker
+}
+
+func newDispatcher(en *Engine) *dispatcher {
+	d := &dispatcher{en: en}
+	d.looker = &looker{looks: newLooks(), d: d, en: en, turns: newTurns()}
+	return d
 }
 
 // RunningOf returns how many runs of a user, and of its project, are executed now.
@@ -25,63 +31,16 @@ func (d *dispatcher) RunningOf(project, user string) (users, projects int) {
 	return d.admission.running(project, user)
 }
 
-// dispatch serves the threads of the queue: it claims queued runs as slots become free, and cancels runs that have to make
-// room. It ends when the runtime stops.
+// dispatch looks at the queue when it may have changed: it claims queued runs as slots become free, and cancels runs that have to make
+// room. It ends when the engine stops.
 func (d *dispatcher) dispatch() {
 	for {
 		select {
 		case <-d.en.quit:
 			return
-		case <-d.queue.signal:
+		case <-d.looker.signal:
+			d.looker.look()
 		}
-		ready, unknown := d.queue.ready(d.admission.admit, max(d.admission.free(), 0)+weighedAhead)
-		for _, thread := range d.queue.noRoom() {
-			d.en.link.Hint(bus.Queue, thread)
-		}
-		for _, f := range d.queue.takeElsewhere(d.admission.free(), d.admission.isCapped) {
-			d.en.lookAt(f.thread)
-		}
-		for _, n := range ready {
-			d.en.tasks.Go(func() { d.attend(n) }) // as many as there are free slots, and runs that make room
-		}
-		for _, n := range unknown {
-			d.en.tasks.Go(func() { d.queue.weighs(n, d.admission.weigh(d.en.abandoned, &n.Run)) }) // as many as there are free slots, and some
-		}
-	}
-}
-
-// weighedAhead is how many runs are weighed beyond the free slots.
-const weighedAhead = 8
-
-// attend claims or cancels the run of a thread. A claim has its own reservation: another scan may admit the run again before
-// the claim is decided.
-func (d *dispatcher) attend(n *need) {
-	var err error
-	again := false
-	if n.Do == data.ToCancel {
-		err = d.en.Cancel(&n.Run, n.Run.Generation, decide.By{})
-		again = d.queue.cancelled(n.Run.ThreadKey)
-	} else if err = d.claim(&n.Run, n.reserved); err != nil {
-		n.reserved.release()
-		d.noteCapped(&n.Run, err)
-		d.en.freed()
-		if e := unstarted(err); e != nil {
-			d.en.about(&n.Run).Error("run cannot be claimed", "error", err)
-			err = d.en.closeRun(n.Run.ThreadKey, n.Run.Key, ending{status: data.Failed, err: e}, unclaimed)
-		}
-	}
-	switch {
-	case errors.Is(err, data.ErrTooSlow), errors.Is(err, data.ErrConflict), errors.Is(err, data.ErrDiskFull), errors.Is(err, commit.ErrContended): // the database may recover
-		commit.Pause(d.en.abandoned, slowly)
-		again = true
-	case err != nil && !unwritten(err):
-		d.en.about(&n.Run).Error("run holds up its thread", "error", err)
-		again = d.en.rest()
-	case err != nil && again: // the run's owner has not answered, or it is between two owners
-		commit.Pause(d.en.abandoned, slowly)
-	}
-	if again {
-		d.en.commits.Add(&commit.Item{Owner: ownerOf(&n.Run), Command: &decide.Look{Thread: n.Run.ThreadKey}})
 	}
 }
 
@@ -118,11 +77,11 @@ func (d *dispatcher) Start(ctx context.Context, c *decide.Start) (*decide.Decide
 		err := d.en.decide(it)
 		return outcome(it), err
 	}
-	if !d.idle(c) || d.queue.users() >= d.admission.free() || d.queue.keepsRoom() { // these go first
+	if !d.idle(c) || d.looker.stops(&c.Run.RunHead, 0, d.admission.free()) || d.looker.shelter.any() { // these go first
 		return queue()
 	}
 	weight, err := d.admission.weighStart(ctx, c)
-	if err != nil || weight > 0 && d.queue.users() > 0 {
+	if err != nil || weight > 0 && d.looker.stops(&c.Run.RunHead, weight, d.admission.free()) {
 		return queue()
 	}
 	reserved, _ := d.admission.admit(&c.Run.RunHead, data.Weight{Asked: weight})
@@ -146,7 +105,7 @@ func (d *dispatcher) Start(ctx context.Context, c *decide.Start) (*decide.Decide
 
 // idle reports whether, as far as this instance knows, no run of the thread comes before the new one.
 func (d *dispatcher) idle(c *decide.Start) bool {
-	return c.Run.WorkflowID != "" && !d.en.Stopping() && (c.New || d.en.liveOn(c.Thread.Key) == nil && !d.queue.waits(c.Thread.Key))
+	return c.Run.WorkflowID != "" && !d.en.Stopping() && (c.New || d.en.liveOn(c.Thread.Key) == nil)
 }
 
 // starting prepares the start of a run that has a reservation, together with its claim.

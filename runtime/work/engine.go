@@ -188,17 +188,17 @@ func New(cfg Config) (*Engine, error) {
 		en.tracer = untraced{}
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
-	en.dispatcher = &dispatcher{en: en, queue: newRunQueue()}
+	en.dispatcher = newDispatcher(en)
 	en.peers = newPeers(cfg.Registry)
 	en.offers = &offers{log: cfg.Log, changed: en.unite, now: first, earlier: make(map[*offer]bool)}
 	en.replies = &replies{en.offers, en.peers, cfg.FrameBytes}
 	en.admission = newAdmission(&en.cfg, en.concurrency)
 	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
 	if en.shared {
-		en.admission.offers, en.queue.offers, en.queue.capped = en.offersRun, en.offersRun, en.admission.cappedScope
+		en.admission.offers = en.offersRun
 	}
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.countRuns, en.show, en.lost
-	cfg.Commits.Queued = en.queue.of
+	cfg.Commits.Queued = en.queued.of
 	en.hints = newHints(en.abandoned, cfg.Link)
 	en.commits = commit.New(cfg.Commits)
 	en.runs.commits = en.commits
@@ -245,6 +245,7 @@ func (en *Engine) Begin(ctx context.Context) error {
 		return fmt.Errorf("recover: %w", err)
 	}
 	en.suspects.since = time.Now()
+	en.looker.look() // so that new runs know of those that wait
 	en.tasks.Go(en.dispatch)
 	en.tasks.Go(en.expire)
 	if !en.shared {
@@ -317,7 +318,8 @@ func (en *Engine) executes(out *decide.Decided) bool {
 func (en *Engine) show(batch []*commit.Item) {
 	for _, it := range batch {
 		if it.Out != nil && it.Out.Thread != 0 {
-			en.queue.set(it.Out)
+			en.queued.follow(it.Out.Moves)
+			en.looker.note(it.Out)
 		}
 	}
 	for _, it := range batch {
@@ -341,7 +343,7 @@ func (en *Engine) show(batch []*commit.Item) {
 		en.cfg.Logs.Deliver(thread, it.Records, rows, change)
 		en.link.News(thread)
 		if _, released := it.Command.(*decide.Release); released {
-			en.link.HintOrphans()
+			en.link.HintAll(bus.Orphans)
 		}
 		if out := it.Out; out != nil && out.Removed != nil {
 			en.cfg.Feeds.Forget(out.Project, out.User, out.Name, out.Removed.RunKey)

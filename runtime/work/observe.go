@@ -114,7 +114,7 @@ func (untraced) Within(ctx context.Context, _ string) context.Context { return c
 // Stats holds an engine's current activity, and its counts since it began.
 type Stats struct {
 	Queued, Running, Waiting int           // runs
-	OldestQueued             time.Duration // how long the first run that waits here for a slot has been queued
+	OldestQueued             time.Duration // how long the first run that may begin has been queued, on all servers
 	Lingering                int           // workers and tools that were abandoned and have not returned
 	Asked, Said              int64         // bytes in memory of the inputs and of the messages of running runs, small ones not counted
 
@@ -133,7 +133,15 @@ func (en *Engine) Stats() Stats {
 	}
 	s.Link = en.link.Stats()
 	s.Asked, s.Said = en.admission.bytes()
-	s.Queued, s.Waiting, s.OldestQueued = en.queue.stats(time.Now())
+	s.Queued = en.queued.of("", "").All
+	ctx, cancel := context.WithTimeout(en.abandoned, time.Second)
+	defer cancel()
+	if b, err := en.store.Backlog(ctx); err == nil { // otherwise readiness tells
+		s.Waiting = b.Waiting
+		if !b.Oldest.IsZero() {
+			s.OldestQueued = max(time.Since(b.Oldest), 0)
+		}
+	}
 	return s
 }
 

@@ -313,7 +313,7 @@ func (en *Engine) unite() {
 	en.catalog.Store(own)
 	en.peers.mu.Unlock()
 	en.cfg.Offered(own)
-	en.queue.nudge()
+	en.looker.heed(false)
 }
 
 // executes reports whether an instance may execute a run with these nodes, nil for those of its workflow.
@@ -369,7 +369,7 @@ func (en *Engine) offersFound(ctx context.Context, run *data.RunHead) (offers, k
 		return false, false
 	}
 	if offers = en.offersRun(run); offers {
-		en.queue.nudge() // it may wait here
+		en.looker.heed(false) // it may wait here
 	}
 	return offers, true
 }
@@ -378,7 +378,7 @@ func (en *Engine) offersFound(ctx context.Context, run *data.RunHead) (offers, k
 func (en *Engine) readNodes(ctx context.Context, head *data.RunHead) bool {
 	en.peers.mu.Lock()
 	en.nodesRead++
-	most := en.nodesRead > lookedAtOnce
+	most := en.nodesRead > readAtSweep
 	en.peers.mu.Unlock()
 	if most {
 		return false
@@ -437,6 +437,44 @@ func (en *Engine) others(run *data.RunHead, nodes []plugins.Node) (maybe, any, f
 	return maybe, any, free
 }
 
+// noteAbsent notes the queued runs that no instance may execute.
+func (en *Engine) noteAbsent(ctx context.Context) error {
+	return en.eachPlace(ctx, data.Place{}, data.EachProject, func(project data.Place) error {
+		return en.eachPlace(ctx, data.Place{Project: project.Project}, data.EachLane, func(lane data.Place) error {
+			if head := lane.Head(); en.offersOrNotes(ctx, &head) {
+				return nil
+			}
+			return en.eachPlace(ctx, lane, data.EachRow, func(row data.Place) error {
+				run := row.Head()
+				en.offersOrNotes(ctx, &run)
+				return nil
+			})
+		})
+	})
+}
+
+// eachPlace calls f with rows of the queue behind a place.
+func (en *Engine) eachPlace(ctx context.Context, after data.Place, each data.Each, f func(data.Place) error) error {
+	const limit = 100
+	for {
+		rows, err := en.store.Line(ctx, after, each, limit)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			if after = rows[i]; en.Stopping() {
+				return nil
+			}
+			if err := f(after); err != nil {
+				return err
+			}
+		}
+		if len(rows) < limit {
+			return nil
+		}
+	}
+}
+
 // offersOrNotes is offersFound. It notes a run that no instance may execute.
 func (en *Engine) offersOrNotes(ctx context.Context, run *data.RunHead) bool {
 	offers, known := en.offersFound(ctx, run)
@@ -462,7 +500,7 @@ func (en *Engine) endAbsent(ctx context.Context) error {
 	en.missing, en.next = en.next, make(map[int64]absence)
 	var over []data.RunHead
 	for _, a := range en.missing {
-		if time.Since(a.since) >= en.cfg.AgentGone && len(over) < lookedAtOnce {
+		if time.Since(a.since) >= en.cfg.AgentGone && len(over) < readAtSweep {
 			over = append(over, a.run)
 		}
 	}

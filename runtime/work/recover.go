@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/decide"
 )
 
-// recover fills the queue, completes the deletions that earlier instances began, and takes over the runs that they left RUNNING. Beside
+// recover counts the queue, completes the deletions that earlier instances began, and takes over the runs that they left RUNNING. Beside
 // other servers it leaves the latter two to deleteRest and share, so that they do not keep a server from serving.
 func (en *Engine) recover(ctx context.Context) error {
 	if en.store.Alone() {
@@ -24,28 +24,9 @@ func (en *Engine) recover(ctx context.Context) error {
 			return err
 		}
 	}
-	var queued []data.RunHead
-	err := unfinished(ctx, en.store, data.Queued, func(page []data.RunHead) { queued = append(queued, page...) })
-	if err != nil {
-		return err
-	}
-	slices.SortStableFunc(queued, func(a, b data.RunHead) int { return a.QueuedAt.Compare(b.QueuedAt) })
-	looked := make(map[int64]bool)
-	for i := range queued {
-		if thread := queued[i].ThreadKey; !looked[thread] {
-			looked[thread] = true
-			en.lookAt(thread)
-		}
-	}
-	err = unfinished(ctx, en.store, data.Waiting, func(page []data.RunHead) {
-		for i := range page {
-			en.queue.found(page[i].ThreadKey)
-		}
+	return en.queued.recount(func() (map[data.Name]int, error) {
+		return commit.RetryUnavailable(ctx, func() (map[data.Name]int, error) { return en.store.CountQueued(ctx) })
 	})
-	if err != nil {
-		return err
-	}
-	return en.commits.Flush()
 }
 
 // takeOverNow takes over a run as it is now, and again if it has changed meanwhile.
@@ -61,23 +42,6 @@ func (en *Engine) takeOverNow(ctx context.Context, key int64) error {
 		if err := en.takeOver(ctx, &run); !errors.Is(err, decide.ErrStale) {
 			return err
 		}
-	}
-}
-
-// unfinished calls f with the runs of a status, ordered by thread, a page at a time.
-func unfinished(ctx context.Context, store data.Store, status data.Status, f func(page []data.RunHead)) error {
-	const limit = 500
-	var thread, key int64
-	for {
-		runs, err := commit.RetryUnavailable(ctx, func() ([]data.RunHead, error) { return store.Unfinished(ctx, status, thread, key, limit) })
-		if err != nil {
-			return err
-		}
-		f(runs)
-		if len(runs) < limit {
-			return nil
-		}
-		thread, key = runs[limit-1].ThreadKey, runs[limit-1].Key
 	}
 }
 
@@ -103,7 +67,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 		if !begins {
 			reserved.release()
 			en.frees.Add(1) // not freed: takeOrphans looks again, if others need it
-			en.queue.nudge()
+			en.looker.room()
 		}
 	}()
 	l, it, err := en.readBack(ctx, run, fromLog)
@@ -167,10 +131,10 @@ func (en *Engine) reserve(run *data.RunHead, weight data.Weight) (*reservation, 
 // freed lets runs begin for which there is room now. Those that have lost their server come first.
 func (en *Engine) freed() {
 	en.frees.Add(1)
-	if en.queue.hasRoom(en.admission.lacks) {
+	if en.looker.shelter.fits(en.admission.lacks) {
 		en.lookForOrphans()
 	}
-	en.queue.nudge()
+	en.looker.room()
 }
 
 // crashed reports whether an instance that has left runs RUNNING did not end in good order. An unknown instance counts as

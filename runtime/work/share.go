@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
@@ -29,11 +28,8 @@ const (
 	hurried = 4
 	// takenAtOnce is how many runs are taken over at the same time.
 	takenAtOnce = 16
-	// lookedAtOnce is how many threads a sweep looks at, at most.
-	lookedAtOnce = 1000
-	// knownEach is the number of sweeps of which one also looks at the threads that the queue knows: the server that was to cancel the
-	// run before a QUEUED one may have died.
-	knownEach = 3
+	// readAtSweep is how many definitions of runs a sweep reads, and how many runs it fails, at most.
+	readAtSweep = 1000
 )
 
 // watch watches the other instances of a cluster, and wakes share when one has ended. It does nothing else: an instance that does not
@@ -49,7 +45,7 @@ func (en *Engine) watch() {
 		}
 		en.logUnshared(en.introduce(en.abandoned))
 		if gone {
-			en.link.HintOrphans()
+			en.link.HintAll(bus.Orphans)
 			en.searchUntil.Store(time.Now().Add(sweepEach).UnixNano())
 		}
 		select {
@@ -62,14 +58,12 @@ func (en *Engine) watch() {
 	}
 }
 
-// share takes over the runs of instances that have ended, and claims QUEUED runs that no other claims. It ends when the engine stops.
+// share takes over the runs of instances that have ended, and fails those that no instance can execute. It ends when the engine stops.
 func (en *Engine) share() {
 	tick := time.NewTicker(watchEach / hurried)
 	defer tick.Stop()
 	next := time.Now()
-	var others pull
-	sweeps, swept := 0, int64(0) // up to which thread, 0 for all
-	for n := -1; ; {             // ticks
+	for n := -1; ; { // ticks
 		select {
 		case <-en.quit:
 			return
@@ -89,9 +83,8 @@ func (en *Engine) share() {
 			}
 			continue
 		}
-		if !en.store.Alone() {
-			en.logUnshared(en.queue.recount(func() (map[data.Name]int, error) { return en.store.CountQueued(en.abandoned) }))
-			en.logUnshared(en.pull(en.abandoned, &others))
+		if !en.store.Alone() || !now.Before(next) {
+			en.logUnshared(en.queued.recount(func() (map[data.Name]int, error) { return en.store.CountQueued(en.abandoned) }))
 		}
 		if now.Before(next) && !often {
 			if en.suspects.left > 0 {
@@ -99,14 +92,10 @@ func (en *Engine) share() {
 			}
 			continue
 		}
-		sweeps++
+		next = now.Add(commit.Spread(sweepEach))
 		orphans := en.takeOrphans(en.abandoned)
-		var looked error
-		swept, looked = en.sweepQueue(en.abandoned, swept, swept > 0 || sweeps%knownEach == 0)
-		if next = now; swept == 0 { // otherwise the sweep goes on a second later
-			next = now.Add(commit.Spread(sweepEach))
-		}
-		en.logUnshared(errors.Join(orphans, looked, en.loadBudgets(en.abandoned, en.store, "", now)))
+		en.looker.heed(true)
+		en.logUnshared(errors.Join(orphans, en.noteAbsent(en.abandoned), en.loadBudgets(en.abandoned, en.store, "", now)))
 		en.logUnshared(en.endAbsent(en.abandoned))
 	}
 }
@@ -118,7 +107,7 @@ func (en *Engine) logUnshared(err error) {
 		return
 	}
 	if now, last := time.Now().Unix(), en.unsharedAt.Load(); now-last >= 60 && en.unsharedAt.CompareAndSwap(last, now) {
-		en.log.Warn("work of other servers could not be taken over", "error", err)
+		en.log.Warn("work that all servers share could not be read or taken over", "error", err)
 	}
 }
 
@@ -130,8 +119,10 @@ func (en *Engine) takeOrphans(ctx context.Context) error {
 	if err == nil {
 		short, err = en.takeAll(ctx, short) // some have given their room back meanwhile
 	}
-	en.queue.keepRoom(short)
-	if en.frees.Load() != before && en.queue.hasRoom(en.admission.lacks) { // since it was missing
+	if en.looker.shelter.keep(short) {
+		en.looker.room()
+	}
+	if en.frees.Load() != before && en.looker.shelter.fits(en.admission.lacks) { // since it was missing
 		en.lookForOrphans()
 	}
 	return err
@@ -144,7 +135,7 @@ func (en *Engine) takeEach(ctx context.Context) (short []roomless, err error) {
 	take := func(heads []data.RunHead) error {
 		runs := make([]roomless, len(heads))
 		for i := range heads {
-			runs[i] = en.queue.weighed(&heads[i])
+			runs[i] = en.looker.shelter.weighed(&heads[i])
 		}
 		more, err := en.takeAll(ctx, runs)
 		short = append(short, more...)
@@ -273,136 +264,4 @@ func (en *Engine) takeOne(ctx context.Context, run *roomless) error {
 		en.about(&run.run).Error("run can be neither taken over nor failed", "error", err)
 	}
 	return nil
-}
-
-// pull is how far an instance has looked for QUEUED runs that no other instance claims.
-type pull struct {
-	thread, key int64       // the last run of the last look; the next look begins behind it, and at the beginning once it was the last of all
-	found       []elsewhere // by the last look: who queued their runs has had the time since to claim them
-}
-
-// pulledAtOnce is how many QUEUED runs a look reads: more of them, which may all be unable to begin, only delay the others by a look.
-const pulledAtOnce = 2000
-
-// pull puts threads with a run that can be claimed into the queue, as many as there are free slots. It remembers some for slots that
-// become free.
-func (en *Engine) pull(ctx context.Context, p *pull) error {
-	if err := en.offerFound(ctx, p.found); err != nil {
-		return err
-	}
-	const limit = 500
-	p.found = p.found[:0]
-	for read := 0; read < pulledAtOnce && !en.Stopping(); read += limit {
-		list, err := en.store.Unfinished(ctx, data.Queued, p.thread, p.key, limit)
-		if err != nil {
-			return err
-		}
-		for runs := range byThread(list) {
-			f := elsewhere{runs[0].ThreadKey, data.Name{Project: runs[0].Project, User: runs[0].User}}
-			last := len(p.found) - 1
-			if last >= 0 && p.found[last].thread == f.thread || en.queue.awaits(f.thread, runs) || en.admission.isCapped(f.user) {
-				continue
-			}
-			if slices.ContainsFunc(runs, func(run data.RunHead) bool { offers, _ := en.offersFound(ctx, &run); return offers }) {
-				p.found = append(p.found, f)
-			}
-		}
-		if n := len(list); n > 0 {
-			p.thread, p.key = list[n-1].ThreadKey, list[n-1].Key
-		}
-		if len(list) < limit {
-			p.thread, p.key = 0, 0
-			break
-		}
-	}
-	return nil
-}
-
-// byThread yields the runs of each thread.
-func byThread(list []data.RunHead) iter.Seq[[]data.RunHead] {
-	return func(yield func([]data.RunHead) bool) {
-		for len(list) > 0 {
-			n := slices.IndexFunc(list, func(r data.RunHead) bool { return r.ThreadKey != list[0].ThreadKey })
-			if n < 0 {
-				n = len(list)
-			}
-			if !yield(list[:n]) {
-				return
-			}
-			list = list[n:]
-		}
-	}
-}
-
-// offerFound puts those of the threads into the queue that may have a run to claim, or remembers them.
-func (en *Engine) offerFound(ctx context.Context, found []elsewhere) error {
-	if len(found) == 0 {
-		return nil
-	}
-	threads := make([]int64, len(found))
-	for i := range found {
-		threads[i] = found[i].thread
-	}
-	busy, err := en.store.BusyThreads(ctx, threads)
-	if err != nil {
-		return err
-	}
-	slices.Sort(busy)
-	free := en.admission.free()
-	for _, f := range found {
-		_, is := slices.BinarySearch(busy, f.thread)
-		switch {
-		case is, en.queue.serves(f.thread), en.admission.isCapped(f.user):
-		case free > 0:
-			en.lookAt(f.thread)
-			free--
-		default:
-			en.queue.foundElsewhere(f)
-		}
-	}
-	return nil
-}
-
-// sweepQueue looks at threads of which the queue does not know, or does not know that their QUEUED runs have begun or ended
-// elsewhere; with all also at the others, unless it is about to serve them. It begins behind the thread after, and returns where the next
-// sweep has to begin.
-func (en *Engine) sweepQueue(ctx context.Context, after int64, all bool) (next int64, err error) {
-	known := en.queue.threads()
-	looks := 0
-	look := func(thread int64) {
-		if thread <= after || next != 0 || en.Stopping() {
-			return
-		}
-		en.lookAt(thread)
-		if looks++; looks == lookedAtOnce {
-			next = thread
-		}
-	}
-	last := int64(0)
-	err = unfinished(ctx, en.store, data.Queued, func(page []data.RunHead) {
-		for runs := range byThread(page) {
-			for i := range runs {
-				en.offersOrNotes(ctx, &runs[i])
-			}
-			if runs[0].ThreadKey == last { // its first runs are on the page before
-				continue
-			}
-			if last = runs[0].ThreadKey; !known[last] || all && !en.queue.awaits(last, runs) {
-				look(last)
-			}
-			delete(known, last)
-		}
-	})
-	if err != nil {
-		return after, err
-	}
-	for _, thread := range slices.Sorted(maps.Keys(known)) {
-		look(thread)
-	}
-	return next, nil
-}
-
-// lookAt lets the queue look at a thread.
-func (en *Engine) lookAt(thread int64) {
-	en.commits.Add(&commit.Item{Command: &decide.Look{Thread: thread}})
 }

@@ -1,11 +1,12 @@
 package work
 
 import (
-	"cmp"
+	"context"
 	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
@@ -22,23 +23,14 @@ type Wait struct {
 }
 
 // WaitOf returns why a run is QUEUED or has no slot, or nil. A QUEUED run that is about to begin has no reason, nor has an executing
-// one whose tools alone wait.
-func (en *Engine) WaitOf(run *data.RunHead) *Wait {
+// one whose tools alone wait. It reads the queue as it is now; a database that does not answer gives no reason.
+func (en *Engine) WaitOf(ctx context.Context, run *data.RunHead) *Wait {
 	if w := en.waitsForServer(run); w != nil {
 		return w
 	}
 	switch run.Status {
 	case data.Queued:
-		w := en.queue.waitOf(run)
-		if w != nil && w.Reason == "server_limit" && en.shared && !en.offersRun(run) {
-			switch maybe, _, free := en.others(run, en.nodesOf(run)); {
-			case free:
-				return nil // another server is about to claim it
-			case !maybe:
-				w.Reason = "no_server" // a sweep will count from now on until it fails
-			}
-		}
-		return w
+		return en.waitsInQueue(ctx, run)
 	case data.Running:
 		if l := en.liveRun(run.Key); l != nil {
 			return l.waitOf()
@@ -47,54 +39,51 @@ func (en *Engine) WaitOf(run *data.RunHead) *Wait {
 	return nil
 }
 
-// waitOf returns why a QUEUED run does not begin, by the latest scan of the queue, or nil.
-func (q *runQueue) waitOf(run *data.RunHead) *Wait {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	w := &Wait{Since: run.QueuedAt}
-	open := q.counts[run.ThreadKey].open
-	if at := slices.IndexFunc(open, func(r openRun) bool { return r.key == run.Key }); at != 0 {
-		if at < 0 {
-			return nil // the row is older than the queue
+func (en *Engine) waitsInQueue(ctx context.Context, run *data.RunHead) *Wait {
+	place, position, err := en.store.Position(ctx, run.ThreadKey)
+	if err == nil && place.Todo == data.ToClaim && place.RunKey == run.Key {
+		reason := en.whyQueued(run)
+		if reason == "" {
+			return nil
 		}
-		w.Reason, w.Behind, w.Position = "thread_busy", open[0].name, at
-		if _, asks := q.asking[run.ThreadKey]; asks {
-			w.Reason = "thread_waiting"
-		}
-		return w
+		return &Wait{Reason: reason, Position: position, Since: run.QueuedAt}
 	}
-	p, stands := q.needs[run.ThreadKey]
-	if !stands {
+	open, err := en.store.OpenRuns(ctx, run.ThreadKey)
+	if err != nil {
 		return nil
 	}
-	if w.Reason = p.at.Value.(*need).lacks.reason(); w.Reason == "" {
+	decide.Order(open)
+	at := slices.IndexFunc(open, func(r data.RunHead) bool { return r.Key == run.Key })
+	if at <= 0 { // it has ended, or is about to begin
 		return nil
 	}
-	for e := p.at; e != nil; e = e.Prev() {
-		if e.Value.(*need).Do == data.ToClaim {
-			w.Position++
-		}
+	w := &Wait{Reason: "thread_busy", Behind: open[0].ID, Position: at, Since: run.QueuedAt}
+	if slices.ContainsFunc(open, func(r data.RunHead) bool { return r.Status == data.Waiting }) {
+		w.Reason = "thread_waiting"
 	}
 	return w
 }
 
-// reason returns the Reason of a Wait, empty for the zero shortage.
-func (s shortage) reason() string {
-	switch {
-	case s.agent:
-		return "agent_limit"
-	case s.absent:
-		return "server_limit" // of the servers that have it
-	}
-	switch cmp.Or(s.slot, s.asked, s.said) {
-	case quota.User:
-		return "user_limit"
-	case quota.Project:
-		return "project_limit"
-	case quota.Total:
+// whyQueued returns why the first run of a thread has not begun, or "" if it is about to.
+func (en *Engine) whyQueued(run *data.RunHead) string {
+	if en.shared && !en.offersRun(run) {
+		if full := en.admission.cappedScope(data.Name{Project: run.Project, User: run.User}); full != quota.None {
+			return shortage{slot: full}.reason()
+		}
+		switch maybe, _, free := en.others(run, en.nodesOf(run)); {
+		case free:
+			return "" // another server is about to claim it
+		case !maybe:
+			return "no_server" // a sweep will count from now on until it fails
+		}
 		return "server_limit"
 	}
-	return ""
+	weight := en.looker.weight(run.Key)
+	lacks := en.looker.lacks(run, weight)
+	if lacks == (shortage{}) {
+		lacks = en.admission.lacks(run, weight)
+	}
+	return lacks.reason()
 }
 
 // waitOf returns why an executing run has no slot, or nil.

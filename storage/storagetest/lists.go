@@ -258,34 +258,6 @@ func testRunsBounded(t *testing.T, f *fixture) {
 	}
 }
 
-func testUnfinished(t *testing.T, f *fixture) {
-	var want []int64
-	for i := range 7 {
-		run := f.runOf(t, f.newThread(t, "ann", fmt.Sprint(i)), fmt.Sprint("run", i), data.Queued)
-		run.QueuedAt = at(i / 3)
-		f.put(t, run)
-		want = append(want, run.Key)
-	}
-	running := f.newRun(t, f.newThread(t, "ann", "running"), "running", data.Running)
-	f.newRun(t, f.newThread(t, "ann", "done"), "done", data.Completed)
-
-	got := []int64{}
-	for thread, key := int64(0), int64(0); ; {
-		page, err := f.Unfinished(t.Context(), data.Queued, thread, key, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, headKeys(page)...)
-		if len(page) < 2 {
-			break
-		}
-		thread, key = page[1].ThreadKey, page[1].Key
-	}
-	equal(t, "queued", got, nil, want)
-	page, err := f.Unfinished(t.Context(), data.Running, 0, 0, 10)
-	equal(t, "running", headKeys(page), err, []int64{running.Key})
-}
-
 func testPlaces(t *testing.T, f *fixture) {
 	status := func(run *data.Run, s data.Status) data.Row {
 		run.Status = s
@@ -354,25 +326,6 @@ func testOrphans(t *testing.T, f *fixture) {
 	}
 	page, err := f.Orphans(t.Context(), mine.ThreadKey-1, 1)
 	equal(t, "Orphans once the owner has left", headKeys(page), err, []int64{mine.Key})
-}
-
-func testBusyThreads(t *testing.T, f *fixture) {
-	var all, want []int64
-	for name, status := range map[string]data.Status{"completed": data.Completed, "running": data.Running, "waiting": data.Waiting} {
-		thread := f.newThread(t, "ann", name)
-		f.newRun(t, thread, name, status)
-		f.newRun(t, thread, name+" next", data.Queued)
-		all = append(all, thread.Key)
-		if !status.Final() {
-			want = append(want, thread.Key)
-		}
-	}
-	other := f.newThread(t, "ann", "other")
-	f.newRun(t, other, "other", data.Running)
-	busy, err := f.BusyThreads(t.Context(), all)
-	slices.Sort(busy)
-	slices.Sort(want)
-	equal(t, "BusyThreads", busy, err, want)
 }
 
 func testExpired(t *testing.T, f *fixture) {

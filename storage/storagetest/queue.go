@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -48,6 +49,48 @@ func (f *fixture) line(t *testing.T, what string, after data.Place, each data.Ea
 		}
 		equal(t, fmt.Sprintf("%s by %d", what, limit), got, nil, all)
 	}
+}
+
+func testTake(t *testing.T, f *fixture) {
+	f.put(t, claim(1, "p", "ann", "echo", "echo", 1), claim(2, "p", "ann", "echo", "echo", 2), toCancel(claim(3, "p", "ann", "echo", "echo", 3)))
+	rows := func(what string, want ...int64) {
+		t.Helper()
+		got := []int64{}
+		list, err := f.Line(t.Context(), data.Place{Project: "p", User: "ann", Workflow: "echo", Agent: "echo"}, data.EachRow, 10)
+		for _, p := range list {
+			got = append(got, p.ThreadKey)
+		}
+		equal(t, what, got, err, want)
+	}
+	take := func(hold time.Duration, want []int64, threads ...int64) {
+		t.Helper()
+		got, err := f.Take(t.Context(), threads, hold)
+		slices.Sort(got)
+		equal(t, fmt.Sprintf("Take %v for %v", threads, hold), got, err, want)
+	}
+	if !f.Shared() {
+		take(time.Minute, []int64{1, 2}, 1, 2)
+		rows("all", 1, 2)
+		return
+	}
+	take(time.Minute, []int64{1}, 1, 3, 99)
+	rows("the other", 2)
+	take(time.Minute, []int64{2}, 1, 2)
+	rows("none", []int64{}...)
+	lanes, err := f.Line(t.Context(), data.Place{Project: "p"}, data.EachLane, 10)
+	equal(t, "lanes", len(lanes), err, 0)
+	projects, err := f.Line(t.Context(), data.Place{}, data.EachProject, 10)
+	equal(t, "projects", len(projects), err, 0)
+	take(0, nil, 2)
+	rows("what was given back", 2)
+	take(time.Millisecond, []int64{2}, 2)
+	for range 1000 {
+		if got, err := f.Take(t.Context(), []int64{2}, time.Minute); err != nil || len(got) > 0 {
+			return // its time is over
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Error("a row is never free again")
 }
 
 func testLine(t *testing.T, f *fixture) {

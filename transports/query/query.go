@@ -52,7 +52,7 @@ func (q Runs) Page(ctx context.Context, rt *runtime.Runtime, who runtime.Caller)
 		asks, err := Asks(ctx, rt, who, r)
 		failed = errors.Join(failed, err)
 		shown := wire.NewRun(r, asks, rt.Cost(r.Usage))
-		shown.Waiting = wire.NewWaiting(rt.WaitOf(r))
+		shown.Waiting = wire.NewWaiting(rt.WaitOf(ctx, r))
 		return shown
 	}, func(r *runtime.Run) int64 { return r.Key })
 	return page, failed

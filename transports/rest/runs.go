@@ -145,7 +145,7 @@ func (t Transport) get(c *fiber.Ctx, who runtime.Caller) error {
 	}
 	shown := wire.NewRun(&run, asks, t.Runtime.Cost(run.Usage))
 	shown.LastEvent = wire.NewLastEvent(last)
-	shown.Waiting = wire.NewWaiting(t.Runtime.WaitOf(&run))
+	shown.Waiting = wire.NewWaiting(t.Runtime.WaitOf(c.UserContext(), &run))
 	return c.JSON(shown)
 }
 

@@ -40,6 +40,7 @@ type Database struct {
 	rested     map[rest]time.Time             // until when logs had ended, zero for now
 	removals   rows[int64, int64]             // by thread
 	queue      rows[int64, data.Place]        // by thread
+	taken      map[int64]time.Time            // until when a process has a row of the queue, by thread
 	secrets    map[string]string              // by purpose
 	saved      map[[2]string][]data.SavedView // by project and user
 
@@ -102,7 +103,7 @@ func New(now func() time.Time) *Database {
 		steps: make(table[int, data.Step]), nodes: make(table[string, data.Node]), memos: make(table[use, data.Memo]),
 		interrupts: make(table[string, interrupt]), prompts: make(table[string, data.Prompt]),
 		pieces: make(rows[string, data.PromptPiece]), uses: make(table[string, string]), secrets: make(map[string]string),
-		saved: make(map[[2]string][]data.SavedView), locks: make(map[any]bool), duties: make(map[string]string), rested: make(map[rest]time.Time),
+		saved: make(map[[2]string][]data.SavedView), locks: make(map[any]bool), duties: make(map[string]string), taken: make(map[int64]time.Time), rested: make(map[rest]time.Time),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/terms"
@@ -236,11 +237,6 @@ func (db *Database) LastRun(ctx context.Context, threadKey int64) (data.Run, err
 	})
 }
 
-// Unfinished returns up to limit open runs of a status: see [data.Reader].
-func (db *Database) Unfinished(ctx context.Context, status data.Status, afterThread, afterKey int64, limit int) ([]data.RunHead, error) {
-	return db.open(ctx, afterThread, afterKey, limit, func(r *data.Run) bool { return r.Status == status })
-}
-
 // Orphans returns up to limit RUNNING runs whose owner may not write any more: see [data.ByKey].
 func (db *Database) Orphans(ctx context.Context, afterThread int64, limit int) ([]data.RunHead, error) {
 	return db.open(ctx, afterThread, math.MaxInt64, limit, func(r *data.Run) bool {
@@ -276,7 +272,7 @@ func (db *Database) Misplaced(ctx context.Context, limit int) ([]int64, error) {
 func (db *Database) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
 	return read(ctx, db, func() (places []data.Place) {
 		rows := db.queue.sorted(func(p *data.Place) bool {
-			switch claims := p.Todo == data.ToClaim; each {
+			switch claims := p.Todo == data.ToClaim && !db.taken[p.ThreadKey].After(db.clock()); each {
 			case data.EachProject:
 				return claims && p.Project > after.Project
 			case data.EachLane:
@@ -301,6 +297,25 @@ func (db *Database) Line(ctx context.Context, after data.Place, each data.Each, 
 			places = append(places, *p)
 		}
 		return places
+	})
+}
+
+// Take takes rows of the queue for a time, or gives them back: see [data.Store].
+func (s *Store) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
+	return read(ctx, s.Database, func() (taken []int64) {
+		for _, thread := range threads {
+			row, now := s.queue[thread], s.clock()
+			switch {
+			case s.beside == nil:
+				taken = append(taken, thread)
+			case hold == 0:
+				delete(s.taken, thread)
+			case row != nil && row.Todo == data.ToClaim && !s.taken[thread].After(now):
+				s.taken[thread] = now.Add(hold)
+				taken = append(taken, thread)
+			}
+		}
+		return taken
 	})
 }
 
@@ -329,18 +344,6 @@ func (db *Database) Backlog(ctx context.Context) (data.Backlog, error) {
 			}
 		}
 		return b
-	})
-}
-
-// BusyThreads returns those of the threads that have a RUNNING or WAITING run: see [data.ByKey].
-func (db *Database) BusyThreads(ctx context.Context, threads []int64) ([]int64, error) {
-	return read(ctx, db, func() (busy []int64) {
-		for _, r := range db.runs.sorted(func(r *data.Run) bool {
-			return (r.Status == data.Running || r.Status == data.Waiting) && slices.Contains(threads, r.ThreadKey)
-		}, byKey) {
-			busy = append(busy, r.ThreadKey)
-		}
-		return busy
 	})
 }
 

@@ -129,12 +129,14 @@ CREATE TABLE queue (
     workflow   text COLLATE "C" NOT NULL, -- the run's workflow_id
     agent      text COLLATE "C" NOT NULL,
     rank       smallint NOT NULL, -- 1 for an answered run, otherwise 2
-    since      timestamptz NOT NULL -- when the run was queued
+    since      timestamptz NOT NULL, -- when the run was queued
+    taken_until timestamptz NOT NULL DEFAULT '-infinity' -- until when a server has the row, and others leave it out
 ) WITH (
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 2000000000
 );
 -- A lane is what has the first four columns in common.
 CREATE INDEX queue_lanes ON queue (project_id, user_id, workflow, agent, rank, since, thread_key) WHERE todo = 2;
+CREATE INDEX queue_user ON queue (project_id, user_id, rank, since, thread_key) WHERE todo = 2; -- positions
 CREATE INDEX queue_cancel ON queue (thread_key) WHERE todo = 1;
 
 CREATE TABLE run_inputs (

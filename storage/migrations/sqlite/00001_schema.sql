@@ -117,6 +117,7 @@ CREATE TABLE queue (
 ) STRICT;
 -- A lane is what has the first four columns in common.
 CREATE INDEX queue_lanes ON queue (project_id, user_id, workflow, agent, rank, since, thread_key) WHERE todo = 2;
+CREATE INDEX queue_user ON queue (project_id, user_id, rank, since, thread_key) WHERE todo = 2; -- positions
 CREATE INDEX queue_cancel ON queue (thread_key) WHERE todo = 1;
 
 CREATE TABLE run_inputs (
