@@ -1,11 +1,13 @@
 package runtime_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"testing"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/echo"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
@@ -13,9 +15,14 @@ import (
 
 func TestRecordIsEncodedOnceForAll(t *testing.T) {
 	t.Parallel()
-	rt := open(t, runtime.Config{}, echo.Agent{})
+	on := make(chan struct{})
+	rt := open(t, runtime.Config{}, agent{"echo", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		<-on // until it is watched
+		return echo.Agent{}.Run(ctx, run)
+	}})
 	s := rt.start("main", "echo", "hello")
 	watch, err := rt.ReadRun(t.Context(), s) // the watch keeps the thread's latest records in memory
+	close(on)
 	must(t, err)
 	defer watch.Close()
 	read := func() (all []*runtime.Record) {

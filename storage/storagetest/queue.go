@@ -88,7 +88,7 @@ func testTake(t *testing.T, f *fixture) {
 		if got, err := f.Take(t.Context(), []int64{2}, time.Minute); err != nil || len(got) > 0 {
 			return // its time is over
 		}
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	t.Error("a row is never free again")
 }
