@@ -304,6 +304,17 @@ func (b *budgets) part(l *live, s *data.BudgetState, estimate agui.TokenUsage, n
 	return p
 }
 
+// countRun updates the use of a run's own budgets. l.mu is held.
+func countRun(l *live) {
+	l.en.budgets.mu.Lock()
+	defer l.en.budgets.mu.Unlock()
+	for c, p := range l.spending {
+		for o := range p.used {
+			p.used[o] = l.usedOf(&c.Budget)
+		}
+	}
+}
+
 // ReserveModelCall reserves the estimate of a model call in the run's budgets, and waits while calls that are under way have reserved what it
 // needs. It fails like MayCallModel. settle lowers the reservation by what the run has counted, or ends it without a usage.
 func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (settle func(used *agui.TokenUsage), err error) {
@@ -327,6 +338,11 @@ func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (
 		if err != nil && ctx.Err() == nil { // the database cannot be asked now
 			l.en.logUnshared(err)
 			err = nil
+		}
+		if err == nil && held { // room that the end of the run has left is for none of its calls
+			l.mu.Lock()
+			err = l.gate
+			l.mu.Unlock()
 		}
 		if err == nil && !held {
 			_, err = check()

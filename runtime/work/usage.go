@@ -90,6 +90,7 @@ func (s *step) count(m *data.Memo, call *spent, first bool) (reached []data.Budg
 	m.Event = l.span.last
 	l.journal.modelEnded(*call)
 	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), used.Usage) // queued rows keep their slices
+	countRun(l)                                                        // before the call's reservation is lowered by it
 	rows := []data.Row{l.journal.add(m), &data.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
 	l.put(append(rows, counted...)...)
 	return reached, nil
