@@ -30,6 +30,8 @@ func masker() func(string) string {
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	const tools = `{"say": "hello world"}, {"tool": "calculator", "args": {"expression": "6*7"}}, {"tool": "fail", "args": {"message": "<no>"}}`
+	const finished, failed = `"type":"RUN_FINISHED"`, `"type":"RUN_ERROR"`
+	ends := map[string]string{"tools": finished, "subagent": finished, "failure": failed, "waiting": finished, "cancelled": failed}
 	for name, run := range map[string]func(s *server){
 		"tools":    func(s *server) { s.script("first", tools) },
 		"subagent": func(s *server) { s.start("lead", "first", "hi there") },
@@ -56,7 +58,9 @@ func TestTranscripts(t *testing.T) {
 			for i, r := range open {
 				began[i] = r.Next()
 			}
+			seen := watched.get(paths[len(paths)-1])
 			run(s)
+			seen.Until(ends[name]) // logs of several threads are read in any order
 			mark(s)
 			var text strings.Builder
 			for i, r := range open {
