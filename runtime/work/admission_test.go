@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ type crowd struct {
 	d        *dispatcher
 	line     line
 	weights  map[int64]data.Weight
+	beside   bool // others live, and no row can be taken
 	reserved map[int64]*reservation
 }
 
@@ -38,7 +40,11 @@ func (c *crowd) Line(_ context.Context, after data.Place, each data.Each, limit 
 	return c.line.read(after, each, limit)
 }
 
-func (*crowd) Alone() bool { return true }
+func (c *crowd) Alone() bool { return !c.beside }
+
+func (*crowd) Take(context.Context, []int64, time.Duration) ([]int64, error) {
+	return nil, data.ErrDiskFull
+}
 
 func (c *crowd) Weight(_ context.Context, _, run int64) (data.Weight, error) {
 	return c.weights[run], nil
@@ -198,6 +204,27 @@ func TestAdmission_ForgetsWhatIsNotQueued(t *testing.T) {
 	c.claims()
 	c.end(1)
 	c.claims(3, 4)
+}
+
+// A server that cannot take rows does not look again at once, also if other runs wait for room.
+func TestLooker_PausesWhileRowsCannotBeTaken(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, 0)
+	c.ask("ann", 1, 90)
+	c.claims(1)
+	c.ask("bob", 2, 90)
+	c.ask("eve", 3, 0)
+	c.claims(3)
+	c.ask("eve", 4, 0)
+	c.d.looker.signal, c.beside = make(chan struct{}, 1), true
+	c.d.looker.mark(false)
+	rows, more, err := c.d.looker.choose()
+	if len(rows) > 0 || !more || !errors.Is(err, data.ErrDiskFull) || len(c.d.looker.signal) > 0 {
+		t.Errorf("%d rows are taken, more: %v, %v, %d looks are due at once", len(rows), more, err, len(c.d.looker.signal))
+	}
+	if c.d.admission.free() != 998 {
+		t.Errorf("%d slots are free, want 998", c.d.admission.free())
+	}
 }
 
 // A message that is larger than one RUN_STARTED goes in alone. Otherwise its run would be continued for it for ever.

@@ -1,8 +1,8 @@
 package work
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -43,21 +43,8 @@ func (l line) read(after data.Place, each data.Each, limit int) (rows []data.Pla
 // sort orders a queue as the database does.
 func (l line) sort() {
 	slices.SortFunc(l, func(a, b data.Place) int {
-		if a.Project != b.Project {
-			return cmpStrings(a.Project, b.Project)
-		}
-		if n := a.CompareLanes(&b); n != 0 {
-			return n
-		}
-		return a.Compare(&b)
+		return cmp.Or(cmp.Compare(a.Project, b.Project), a.CompareLanes(&b), a.Compare(&b))
 	})
-}
-
-func cmpStrings(a, b string) int {
-	if a < b {
-		return -1
-	}
-	return 1
 }
 
 // answers are the verdicts about rows, lanes, users and projects; all others are taken.
@@ -88,46 +75,26 @@ func (a *answers) admit(p *data.Place) verdict {
 
 // model takes rows by the rule: of one project after the other, and in each of one user after the other, the first that can begin.
 func model(l line, t *turns, a *answers, most int) (took []int64) {
-	can := make(map[string]map[string][]data.Place)
-	for _, p := range l {
-		if a.admit(&p) == takes {
-			if can[p.Project] == nil {
-				can[p.Project] = make(map[string][]data.Place)
-			}
-			can[p.Project][p.User] = append(can[p.Project][p.User], p)
+	for len(took) < most {
+		rows := slices.DeleteFunc(slices.Clone(l), func(p data.Place) bool { return a.admit(&p) != takes || slices.Contains(took, p.ThreadKey) })
+		if len(rows) == 0 {
+			break
 		}
-	}
-	for len(took) < most && len(can) > 0 {
-		project := following(slices.Sorted(maps.Keys(can)), t.project)
-		users := can[project]
-		last, had := t.users[project]
-		names := slices.Sorted(maps.Keys(users))
-		user := names[0]
-		if had {
-			user = following(names, last)
-		}
-		rows := users[user]
-		slices.SortFunc(rows, func(a, b data.Place) int { return a.Compare(&b) })
-		took = append(took, rows[0].ThreadKey)
-		t.serve(project, user)
-		if users[user] = rows[1:]; len(rows) == 1 {
-			delete(users, user)
-		}
-		if len(users) == 0 {
-			delete(can, project)
-		}
+		rows = following(rows, t.project, func(p data.Place) string { return p.Project })
+		rows = following(rows, t.users[rows[0].Project], func(p data.Place) string { return p.User })
+		first := slices.MinFunc(rows, func(a, b data.Place) int { return a.Compare(&b) })
+		took = append(took, first.ThreadKey)
+		t.serve(first.Project, first.User)
 	}
 	return took
 }
 
-// following returns the name behind another one, or the first.
-func following(names []string, last string) string {
-	for _, name := range names {
-		if name > last {
-			return name
-		}
-	}
-	return names[0]
+// following returns the rows with the name behind another one, or with the first name.
+func following(rows line, last string, name func(data.Place) string) line {
+	slices.SortStableFunc(rows, func(a, b data.Place) int { return cmp.Compare(name(a), name(b)) })
+	at := max(slices.IndexFunc(rows, func(p data.Place) bool { return name(p) > last }), 0)
+	next := name(rows[at])
+	return slices.DeleteFunc(rows, func(p data.Place) bool { return name(p) != next })
 }
 
 func randomLine(r *rand.Rand) line {

@@ -98,7 +98,8 @@ func (k *looker) take(rows []*row) (got []*row, err error) {
 			continue
 		}
 		k.end(k.serving, r.run.ThreadKey)
-		k.letGo(r)
+		r.reserved.release()
+		k.en.frees.Add(1) // not freed: the next look comes after a pause
 	}
 	return got, err
 }

@@ -14,8 +14,8 @@ type looks struct {
 
 	mu         sync.Mutex
 	due        bool             // there may be a row that can be served
-	looking    bool             // a look is at work, and left is that of the one before
 	cancels    bool             // the same of rows to cancel
+	looking    bool             // a look is at work, and left is that of the one before
 	wrote      bool             // rows were written that others have got no hint of
 	fresh      int              // rows to claim that decisions here have written, and no look has considered
 	left       shortages        // of the rows that the last look has left
