@@ -78,7 +78,7 @@ func (d *dying) Drain(ctx context.Context) (bool, error) {
 	return d.Store.Drain(ctx)
 }
 
-func (d *dying) Watch(ctx context.Context) (bool, error) {
+func (d *dying) Watch(ctx context.Context) (data.Watched, error) {
 	d.sleep()
 	return d.Store.Watch(ctx)
 }

@@ -30,8 +30,6 @@ type membership struct {
 // lease lets an instance write.
 type lease interface {
 	Join(ctx context.Context, instance, addr string) error
-	Settle(ctx context.Context) error
-	Alone() bool
 	Leave(ctx context.Context) error
 }
 
@@ -41,7 +39,7 @@ func (mb *membership) join(ctx context.Context) error {
 		return err
 	}
 	mb.joined.Store(true)
-	return mb.store.Settle(ctx)
+	return nil
 }
 
 // leave lets others take over this instance's work at once.

@@ -161,7 +161,7 @@ func New(cfg Config) (*Runtime, error) {
 	logs := tail.New(tail.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
 		LargePages: quota.Limits{Total: pages, PerProject: pages / 4, PerUser: work.Shares(pages/4, cfg.Accounts).PerUser},
-		EventBytes: cfg.FrameBytes, Alone: cfg.Store.Alone, Wants: func(thread int64) { link.Hint(bus.Want, thread) }, Replayed: cfg.Measures.Replayed,
+		EventBytes: cfg.FrameBytes, Shared: cfg.Store.Shared(), Wants: func(thread int64) { link.Hint(bus.Want, thread) }, Replayed: cfg.Measures.Replayed,
 	})
 	rt.keyed = keyed{cfg.Store, logs}
 	rt.membership = &membership{cfg: &rt.cfg, store: cfg.Store, instance: instance}

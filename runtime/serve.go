@@ -96,9 +96,6 @@ func (mb *membership) Err() error {
 	return nil
 }
 
-// Alone reports that no other server writes the database: see data.Store.
-func (rt *Runtime) Alone() bool { return rt.membership.store.Alone() }
-
 // Stopping reports whether Shutdown was called.
 func (mb *membership) Stopping() bool { return mb.work.Stopping() }
 

@@ -21,16 +21,12 @@ INSERT INTO instances (id, fenced, addr, commit_no, started_at, leased_until, pr
 VALUES (?, FALSE, ?, 0, clock_timestamp(), clock_timestamp() + ? * interval '1 millisecond', ?, '')
 ON CONFLICT (id) DO UPDATE SET addr = excluded.addr`
 
-	// countOthers counts the other instances that may write.
-	countOthers = `
-SELECT count(*) FROM instances WHERE NOT fenced AND id <> ?`
-
 	fenceOthers = `
 UPDATE instances SET fenced = TRUE, ended = ? WHERE id <> ? AND NOT fenced`
 
 	insertServer = `
-INSERT INTO servers (instance, name, alone, schema, seen_at) VALUES (?, ?, ?, ?, clock_timestamp())
-ON CONFLICT (instance) DO UPDATE SET alone = excluded.alone`
+INSERT INTO servers (instance, name, schema, seen_at) VALUES (?, ?, ?, clock_timestamp())
+ON CONFLICT (instance) DO NOTHING`
 
 	deleteServers = `
 DELETE FROM servers
@@ -65,18 +61,17 @@ func (c *committer) Join(ctx context.Context, instance, addr string) error {
 	if err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
-	began, alone := time.Now(), false
-	if err = c.joins(ctx, instance, addr, &alone); err != nil {
+	if err = c.joins(ctx, instance, addr); err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
-	c.watcher.joins(instance, began, alone)
+	c.watcher.joins(instance)
 	return c.SetAddr(addr)
 }
 
-func (c *committer) joins(ctx context.Context, instance, addr string, alone *bool) error {
+func (c *committer) joins(ctx context.Context, instance, addr string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.transact(ctx, func(tx *tx) error { return c.join(tx, instance, addr, alone) }); err != nil {
+	if err := c.transact(ctx, func(tx *tx) error { return c.join(tx, instance, addr) }); err != nil {
 		return err
 	}
 	c.instance, c.at = instance, progress{}
@@ -84,11 +79,11 @@ func (c *committer) joins(ctx context.Context, instance, addr string, alone *boo
 	return nil
 }
 
-func (c *committer) join(tx *tx, instance, addr string, alone *bool) (err error) {
+func (c *committer) join(tx *tx, instance, addr string) (err error) {
 	if tx.d.single { // its server has locked the database: every other instance is dead
 		err = tx.exec(fenceOthers, string(data.EndCrashed), instance)
 	} else {
-		err = c.joinOthers(tx, instance, alone)
+		err = c.joinOthers(tx, instance)
 	}
 	if err != nil {
 		return err
@@ -99,23 +94,18 @@ func (c *committer) join(tx *tx, instance, addr string, alone *bool) (err error)
 	return errors.Join(c.threadKeys.count(tx), c.runKeys.count(tx))
 }
 
-// joinOthers registers the server of an instance, and reports whether no other may write.
-func (c *committer) joinOthers(tx *tx, instance string, alone *bool) error {
+// joinOthers registers the server of an instance.
+func (c *committer) joinOthers(tx *tx, instance string) error {
 	if err := tx.exec(lockInstances); err != nil {
 		return err
 	}
 	if err := checkSchema(tx.ctx, tx.d, tx); err != nil {
 		return err
 	}
-	others, err := one(tx.ctx, tx, scalar[int], countOthers, instance)
-	if err != nil {
-		return err
-	}
 	if err := cmp.Or(tx.exec(deleteServers), tx.exec(deleteTies), tx.exec(deleteReservedOfEnded)); err != nil {
 		return err
 	}
-	*alone = others == 0
-	return tx.exec(insertServer, instance, c.cfg.Name, *alone, c.watcher.schema)
+	return tx.exec(insertServer, instance, c.cfg.Name, c.watcher.schema)
 }
 
 // Fence ends an instance that may write: see [data.Store]. It waits for its running commit.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
+	"time"
 )
 
 const (
@@ -25,25 +25,27 @@ UPDATE given_keys SET last = ? WHERE name = ? AND last < ?`
 // for each row. A restart may skip as many keys.
 const keysAhead = 1000
 
-// keysAtOnce is the number of keys that PostgreSQL gives out at once.
-const keysAtOnce = 32
+// keysAtOnce is the number of keys that PostgreSQL gives out at once. They serve for keysFor at most, so that the keys of all servers are in
+// the order of their time, up to that.
+const (
+	keysAtOnce = 64
+	keysFor    = time.Second
+)
 
 // keys gives out keys for new rows, outside of transactions, so that it waits for no commit.
 type keys struct {
 	table string
-	asked atomic.Int64 // callers that have asked for a key
 
 	mu    sync.Mutex // guards the fields below
 	known bool       // whether last is, on SQLite
 	last  int64      // the last key that was given or taken
 	free  []int64    // taken on PostgreSQL, and not given yet
-	taken int64      // how many callers had asked when free was taken
+	taken time.Time  // when free was taken
 
 	noted int64 // up to which keys SQLite notes that they are given; guarded by writer.mu
 }
 
-// NewThreadKey returns the key of a thread to come, which it never returns again: a higher one than a server has returned before the
-// call. It does not wait for commits.
+// NewThreadKey returns the key of a thread to come, which it never returns again: see [data.Store]. It does not wait for commits.
 func (c *committer) NewThreadKey(ctx context.Context) (int64, error) {
 	return c.newKey(ctx, &c.threadKeys)
 }
@@ -51,10 +53,7 @@ func (c *committer) NewThreadKey(ctx context.Context) (int64, error) {
 // NewRunKey is NewThreadKey for a run.
 func (c *committer) NewRunKey(ctx context.Context) (int64, error) { return c.newKey(ctx, &c.runKeys) }
 
-// newKey gives out a key of a block. Beside others a block is for the callers that waited when it was taken: to later ones another
-// server may have answered with a higher key meanwhile.
 func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) {
-	turn := k.asked.Add(1)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if c.d.single {
@@ -64,15 +63,13 @@ func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) 
 		k.last++
 		return k.last, nil
 	}
-	if len(k.free) == 0 || turn > k.taken && !c.Alone() {
-		n := int64(keysAtOnce)
-		if k.taken = k.asked.Load(); !c.Alone() {
-			n = min(n, k.taken-turn+1)
-		}
+	if len(k.free) == 0 || time.Since(k.taken) > keysFor {
+		now := time.Now()
 		k.free = nil
-		if err := c.write.SelectContext(ctx, &k.free, c.d.statement(reserveKeys, plain), k.table, n); err != nil { // beside the session
+		if err := c.write.SelectContext(ctx, &k.free, c.d.statement(reserveKeys, plain), k.table, keysAtOnce); err != nil { // beside the session
 			return 0, c.d.explained(ctx, err)
 		}
+		k.taken = now
 	}
 	key, k.free = k.free[0], k.free[1:]
 	return key, nil

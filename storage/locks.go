@@ -127,17 +127,14 @@ func (vs *views) lockNew(asks []data.Ask, threads map[data.Name]bool) error {
 		id := int64(sum.Sum64()) //nolint:gosec // any number serves
 		wanted[id] = append(wanted[id], what)
 	}
-	alone := vs.tx.c.Alone()
 	for name := range threads {
-		if !alone {
-			add(name, "thread", name.Project, name.User, name.ID)
-		}
+		add(name, "thread", name.Project, name.User, name.ID)
 	}
 	for i := range asks {
-		if n := asks[i].RunName; n != (data.Name{}) && !alone {
+		if n := asks[i].RunName; n != (data.Name{}) {
 			add(runName(n), "run", n.Project, n.User, n.ID)
 		}
-		if scope := asks[i].Scope; scope != "" && !alone {
+		if scope := asks[i].Scope; scope != "" {
 			add(scope, "scope", scope)
 		}
 		if n := asks[i].Counts; n != (data.Name{}) {

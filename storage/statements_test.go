@@ -28,7 +28,7 @@ var (
 		"appendEvents", "lockPartitions", "partitionExists", "hasStray", "selectPartitions", "deleteStray",
 		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
 		"selectServerVersion", "selectClock", "selectQueueUsage", "selectSnapshots", "selectThreadsByID",
-		"lookAtInstances", "drainServer", "fenceSilent", "endSessions", "countOthers", "insertServer", "deleteServers", "selectIdentity",
+		"lookAtInstances", "drainServer", "fenceSilent", "endSessions", "insertServer", "deleteServers", "selectIdentity",
 		"insertChunk", "selectChunk", "deleteChunks", "tellAbout", "tellLoad", "selectServers",
 		"selectDuty", "takeDuty", "holdDuty", "leaveDuties", "countRunningOfProjects", "countRunningOfUsers", "countQueued",
 		"tieRun", "takeTie", "untieRun", "untieAnywhere", "dropTie", "joinThread", "untieDropped", "selectDropped", "claimOverdue", "deleteTies",

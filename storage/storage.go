@@ -22,8 +22,7 @@
 //
 // The instance's row also has its lease, by the database's clock, and the name of its process. Neither prevents writing: with them
 // another instance finds out whether it has died, and then sets fenced (see watch.go). SQLite does not need them, as the lock of
-// the file admits one process. Several instances may write a PostgreSQL database at the same time. As long as an instance has been the only
-// one since it joined, it is spared the work that only others need (see alone.go).
+// the file admits one process. Several instances may write a PostgreSQL database at the same time.
 //
 // # Events
 //

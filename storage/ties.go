@@ -63,16 +63,11 @@ DELETE FROM ties WHERE grace_ends IS NULL AND instance NOT IN (SELECT id FROM in
 // since when it is closed. A tie of a server that has ended lasts only if the connection was closed before. Its statements
 // run beside the commits.
 type Ties struct {
-	b       beside
-	watcher *watcher
+	b beside
 }
 
 // Ties returns the ties in the database, which must be PostgreSQL.
-func (db *DB) Ties() *Ties { return &Ties{beside{db.writer, db.read}, db.watcher} }
-
-// BeforeOthers sets what the joined instance does when it is not alone any more, before another one writes. If f takes longer than
-// a second, the other one does not wait for it.
-func (ts *Ties) BeforeOthers(f func()) { ts.watcher.company.Store(&f) }
+func (db *DB) Ties() *Ties { return &Ties{beside{db.writer, db.read}} }
 
 func scanTie(rows *sql.Rows) (t data.Tie, err error) {
 	err = rows.Scan(&t.Project, &t.User, &t.ThreadID, &t.RunKey, &t.RunID, &t.Scope, &t.After, &t.Instance)

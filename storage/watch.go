@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -18,10 +17,10 @@ const (
 	// instances stand still and none is fenced for it.
 	lookAtInstances = `
 WITH looked AS (
-	INSERT INTO servers (instance, name, alone, schema, seen_at) VALUES (?, ?, ?, ?, clock_timestamp())
-	ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at, alone = excluded.alone)
-SELECT id, addr, process, commit_no, (extract(epoch FROM leased_until) * 1000000)::bigint, leased_until <= clock_timestamp(),
-	COALESCE(alone, FALSE), COALESCE(schema, 0), COALESCE(draining, FALSE), COALESCE(name, '')
+	INSERT INTO servers (instance, name, schema, seen_at) VALUES (?, ?, ?, clock_timestamp())
+	ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at)
+SELECT id, addr, process, commit_no, (extract(epoch FROM leased_until) * 1000000)::bigint, leased_until <= clock_timestamp(), started_at,
+	COALESCE(schema, 0), COALESCE(draining, FALSE), COALESCE(name, '')
 FROM instances LEFT JOIN servers ON instance = id WHERE NOT fenced LIMIT 1000`
 
 	// drainServer finds a server that has looked at the others a moment ago, and does not drain.
@@ -56,7 +55,7 @@ type sighting struct {
 	id, addr, process string
 	commit, leased    int64 // these change with each sign of life
 	expired           bool  // by the database's clock
-	alone             bool  // it has seen no other instance since it joined
+	started           time.Time
 	schema            int64 // the last migration that its program knows
 	draining          bool
 	name              string
@@ -75,16 +74,15 @@ type watch struct {
 	lease time.Duration
 	ended time.Time // of the last look
 	seen  map[string]still
-	twins map[string]bool // names that two living instances have
 }
 
 // still is an instance's row since it last changed.
 type still struct {
 	commit, leased int64
-	since, first   time.Time // first is when the row was first seen
+	since          time.Time
 }
 
-// succeeded is how long an instance stands still until it has died, once another instance of its name has begun.
+// succeeded is how long an instance stands still until it has died, once another instance of its name has started.
 const succeeded = 3 * time.Second
 
 // silent is an instance that has died. Its sessions are ended if one has kept the row locked for another lease.
@@ -93,32 +91,29 @@ type silent struct {
 	locked bool
 }
 
-// add adds a look. It returns the instances that have died, whether one of the last look is gone, and the names of which it has now
-// found two living instances.
-func (w *watch) add(l look) (dead []silent, gone bool, twins []string) {
+// add adds a look. It returns the instances that have died, and whether one of the last look is gone.
+func (w *watch) add(l look) (dead []silent, gone bool) {
 	if l.ended.Sub(l.began) > longestLook {
-		return nil, false, nil
+		return nil, false
 	}
 	last := w.seen
 	if l.ended.Sub(w.ended) > longestLook {
 		last = nil
 	}
-	seen := make(map[string]still, len(l.rows))
+	seen, newest := make(map[string]still, len(l.rows)), make(map[string]time.Time)
 	for _, row := range l.rows {
 		s, ok := last[row.id]
 		if !ok || s.commit != row.commit || s.leased != row.leased {
-			first := l.ended
-			if ok {
-				first = s.first
-			}
-			s = still{row.commit, row.leased, l.ended, first}
+			s = still{row.commit, row.leased, l.ended}
 		}
 		seen[row.id] = s
+		if row.started.After(newest[row.name]) {
+			newest[row.name] = row.started
+		}
 	}
-	replaced, twins := w.sameNames(l.rows, seen)
 	for _, row := range l.rows {
 		d := l.began.Sub(seen[row.id].since)
-		if d >= w.lease && row.expired || d >= 3*w.lease || d >= succeeded && replaced[row.id] { // the database's clock may have been set back
+		if d >= w.lease && row.expired || d >= 3*w.lease || d >= succeeded && row.name != "" && row.started.Before(newest[row.name]) { // the database's clock may have been set back
 			dead = append(dead, silent{row, d >= 2*w.lease})
 		}
 	}
@@ -128,39 +123,7 @@ func (w *watch) add(l look) (dead []silent, gone bool, twins []string) {
 		}
 	}
 	w.ended, w.seen = l.ended, seen
-	return dead, gone, twins
-}
-
-// sameNames returns the instances that have shown no life since another one of their name began, and the names of which it has now
-// found two living instances. As long as two instances have such a name, none of them is replaced.
-func (w *watch) sameNames(rows []sighting, seen map[string]still) (replaced map[string]bool, twins []string) {
-	known := w.twins
-	w.twins, replaced = make(map[string]bool), make(map[string]bool)
-	for _, x := range rows {
-		for _, y := range rows {
-			if x.name == "" || x.name != y.name || x.id == y.id {
-				continue
-			}
-			a, b := seen[x.id], seen[y.id]
-			switch lives := a.since.After(b.first); {
-			case known[x.name], lives && b.since.After(a.first):
-				w.twins[x.name] = true
-			case !lives && b.since.After(a.since):
-				replaced[x.id] = true
-			}
-		}
-	}
-	for _, x := range rows {
-		if w.twins[x.name] {
-			delete(replaced, x.id)
-		}
-	}
-	for name := range w.twins {
-		if !known[name] {
-			twins = append(twins, name)
-		}
-	}
-	return replaced, twins
+	return dead, gone
 }
 
 // watcher watches the instances of a PostgreSQL database on a connection of its own, and fences those that have died.
@@ -169,10 +132,6 @@ type watcher struct {
 	d      *dialect
 	schema int64 // of this program
 
-	living  atomic.Int64 // instances that may write, as the last look has seen them
-	alone   solitude
-	company atomic.Pointer[func()] // see Ties.BeforeOthers
-
 	mu     sync.Mutex // guards the fields below
 	db     *sqlx.DB   // nil until the first look
 	joined string     // the instance of this process, once it has joined
@@ -180,7 +139,7 @@ type watcher struct {
 }
 
 func newWatcher(cfg Config, d *dialect) *watcher {
-	return &watcher{cfg: cfg, d: d, schema: schemaVersion(d), alone: solitude{base: time.Now()}, watch: watch{lease: cfg.Lease}}
+	return &watcher{cfg: cfg, d: d, schema: schemaVersion(d), watch: watch{lease: cfg.Lease}}
 }
 
 // instance returns the instance of this process.
@@ -188,6 +147,13 @@ func (w *watcher) instance() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.joined
+}
+
+// joins records that this process has joined as an instance.
+func (w *watcher) joins(instance string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.joined = instance
 }
 
 // look looks once at the instances and fences those that have died. It returns the others that may write, and whether one
@@ -202,9 +168,9 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 	p := &pool{DB: w.db, d: w.d}
 	l := look{began: time.Now()}
 	l.rows, err = all(ctx, unprepared{p}, func(rows *sql.Rows) (s sighting, err error) {
-		err = rows.Scan(&s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, &s.alone, &s.schema, &s.draining, &s.name)
+		err = rows.Scan(&s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, timeInto{&s.started}, &s.schema, &s.draining, &s.name)
 		return s, err
-	}, lookAtInstances, instance, w.cfg.Name, w.alone.holds(), w.schema)
+	}, lookAtInstances, instance, w.cfg.Name, w.schema)
 	if err != nil {
 		return nil, false, err
 	}
@@ -216,10 +182,7 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 	if !here {
 		return nil, false, data.ErrFenced
 	}
-	dead, gone, twins := w.watch.add(l)
-	for _, name := range twins {
-		w.cfg.Log.Error("two servers have the same name; give each server its own", "name", name)
-	}
+	dead, gone := w.watch.add(l)
 	verdicts := make(map[string]silent, len(dead))
 	for _, d := range dead {
 		verdicts[d.id] = d
@@ -246,8 +209,6 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 		gone = gone || row.draining
 		others = append(others, row)
 	}
-	w.living.Store(int64(len(others)) + 1)
-	w.alone.looked(l.began, len(others) == 0)
 	return others, gone, nil
 }
 
@@ -309,25 +270,18 @@ func (w *watcher) close() error {
 }
 
 // Watch looks at the other instances: see [data.Store].
-func (c *committer) Watch(ctx context.Context) (gone bool, err error) {
+func (c *committer) Watch(ctx context.Context) (data.Watched, error) {
 	if c.d.single {
-		return false, nil
+		return data.Watched{}, nil
 	}
 	w := c.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	alone := w.alone.holds()
-	_, gone, err = w.look(ctx, w.joined)
-	if err == nil && alone && !w.alone.holds() { // another has joined, and waits until it reads that
-		if before := w.company.Load(); before != nil {
-			(*before)()
-		}
-		_, _, err = w.look(ctx, w.joined)
-	}
+	others, gone, err := w.look(ctx, w.joined)
 	if err != nil {
-		return false, fmt.Errorf("watch: %w", err)
+		return data.Watched{}, fmt.Errorf("watch: %w", err)
 	}
-	return gone, nil
+	return data.Watched{Others: len(others), Gone: gone}, nil
 }
 
 // Drain records that the joined instance hands its runs over: see [data.Store].

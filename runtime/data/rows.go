@@ -57,6 +57,12 @@ type Instance struct {
 	SeenAt   time.Time // its last sign of life, approximately
 }
 
+// Watched is what an instance has seen of the others.
+type Watched struct {
+	Others int  // that may write
+	Gone   bool // one has ended since the last look, or drains
+}
+
 // Server is an instance of a cluster, as it describes itself to the others.
 type Server struct {
 	Instance, Addr    string

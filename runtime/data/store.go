@@ -16,13 +16,10 @@ type Store interface {
 	// Join registers this process as a new instance, in whose name Commit writes. It fences instances that have ended: all others of a
 	// Store that is not Shared, and those whose process is known to have ended. When Join returns, no commit of an instance that has ended is running.
 	Join(ctx context.Context, instance, addr string) error
-	// Settle waits, some seconds at most, until no other instance is Alone. The joined instance must not write before.
-	Settle(ctx context.Context) error
 	// Watch looks at the other instances beside which this one writes, and fences those that have died: their process is known to have
 	// ended, or they were silent for a lease, as calls see it that follow each other within three seconds. The caller calls it every
-	// second. It does not wait for a running commit. It reports whether an instance has ended since the last look, or
-	// drains.
-	Watch(ctx context.Context) (gone bool, err error)
+	// second. It does not wait for a running commit.
+	Watch(ctx context.Context) (Watched, error)
 	// Drain records that the joined instance hands its runs over. It reports whether a living instance that does not drain could
 	// take them over.
 	Drain(ctx context.Context) (successor bool, err error)
@@ -56,8 +53,8 @@ type Store interface {
 	// decisions, events last. It does not wait for threads that another instance has locked, but defers their decisions. The number of its statements does not depend on the number of decisions. An error
 	// wraps ErrFenced, ErrUnavailable, ErrTooSlow, ErrConflict or ErrDiskFull, or is the fault of the data.
 	Commit(ctx context.Context, n int64, b *Batch) error
-	// NewThreadKey and NewRunKey return keys for new rows. No key is returned twice; while other instances may write, each is
-	// higher than those that an instance got before the call. They do not wait for a running commit, and may be called concurrently.
+	// NewThreadKey and NewRunKey return keys for new rows. No key is returned twice. Each is
+	// higher than those that an instance got more than a second before the call. They do not wait for a running commit, and may be called concurrently.
 	NewThreadKey(ctx context.Context) (int64, error)
 	NewRunKey(ctx context.Context) (int64, error)
 	// Now returns the database's time, which its rows have.
@@ -72,9 +69,6 @@ type Store interface {
 	Servers(ctx context.Context, known []string) ([]Server, error)
 	// Shared reports whether other instances may write the database at the same time.
 	Shared() bool
-	// Alone reports that no other instance may write now, and none has since this one joined. Once it has reported false, it does so
-	// until the next Join. A Store that is not Shared is always Alone.
-	Alone() bool
 	// Close closes the connections.
 	Close() error
 }

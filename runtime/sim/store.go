@@ -79,8 +79,8 @@ func (f *faulty) Leave(ctx context.Context) error {
 	return f.alive(func() error { return f.Store.Leave(ctx) })
 }
 
-func (f *faulty) Watch(ctx context.Context) (bool, error) {
-	return read(f, func() (bool, error) { return f.Store.Watch(ctx) })
+func (f *faulty) Watch(ctx context.Context) (data.Watched, error) {
+	return read(f, func() (data.Watched, error) { return f.Store.Watch(ctx) })
 }
 
 func (f *faulty) Tell(ctx context.Context, s *data.Server) error {

@@ -51,7 +51,7 @@ func (l *Logs) Messages(ctx context.Context, key, upTo int64, limit int) ([]data
 	if rows, ok := c.find(key, upTo, limit); ok {
 		return rows, nil
 	}
-	if head == nil && !l.cfg.Alone() {
+	if head == nil && l.cfg.Shared {
 		if head, err = l.head(ctx, key); err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func (l *Logs) Cached(ctx context.Context, key, upTo int64) []data.Message {
 // log if it had to be read.
 func (l *Logs) checkCached(ctx context.Context, key int64) (*data.LogHead, error) {
 	c := &l.messages
-	if l.cfg.Alone() || !c.has(key) || l.executes(key) {
+	if !l.cfg.Shared || !c.has(key) || l.executes(key) {
 		return nil, nil
 	}
 	head, err := l.head(ctx, key)

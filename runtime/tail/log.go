@@ -24,8 +24,8 @@ type Config struct {
 	LargePages quota.Limits // bytes of large pages that cursors have read from Store
 	EventBytes int          // largest event, default MaxEvent
 
-	Alone func() bool        // reports that no other instance writes the database: see Look. Never again after it has reported false; nil always does
-	Wants func(thread int64) // called when a log of which another instance may have news gets its first reader; may be nil
+	Shared bool               // other instances may write the database: see Look
+	Wants  func(thread int64) // called when a log of which another instance may have news gets its first reader; may be nil
 
 	Replayed func(events int) // called when a reader reaches the live end or closes, with the number of events it got from Store; may be nil
 }
@@ -47,9 +47,6 @@ type Logs struct {
 // New returns empty logs.
 func New(cfg Config) *Logs {
 	cfg.EventBytes = cmp.Or(cfg.EventBytes, MaxEvent)
-	if cfg.Alone == nil {
-		cfg.Alone = func() bool { return true }
-	}
 	return &Logs{cfg: cfg, large: quota.New(cfg.LargePages), tails: make(map[int64]*Tail)}
 }
 
@@ -94,7 +91,7 @@ func (l *Logs) Read(ctx context.Context, owner quota.Owner, key int64, id string
 		t.Release()
 		return nil, err
 	}
-	if after == Latest && !l.cfg.Alone() {
+	if after == Latest && l.cfg.Shared {
 		after = t.Committed()
 	}
 	if after < 0 || after > t.Committed() { // Tail may be behind the store

@@ -12,7 +12,7 @@ import (
 
 // Beside other instances, this process knows a log while it executes a run of the thread: then it alone writes. Any other log is looked
 // at in the database, regularly while it has readers. A reader ends only after a look that began when the reader had all events that
-// were known.
+// were known, or shortly after a decision of this process.
 
 // errLook means that the reader must look at the log before it knows whether it has ended.
 var errLook = errors.New("look at the log")
@@ -209,9 +209,10 @@ func (l *Logs) executes(key int64) bool {
 	return t.here
 }
 
-// knowsEnd reports whether t.busy is right now that the reader is at the end. t.mu is held.
+// knowsEnd reports whether t.busy is right now that the reader is at the end, or was when a decision was made here a moment ago: that the
+// reader was not quicker makes no difference. t.mu is held.
 func (r *Cursor) knowsEnd() bool {
-	if r.t.here || r.t.logs.cfg.Alone() {
+	if r.t.here || !r.t.logs.cfg.Shared || time.Since(r.t.decided) < freshFor {
 		return true
 	}
 	if r.caughtUp != r.after {
@@ -224,7 +225,7 @@ func (r *Cursor) knowsEnd() bool {
 func (t *Tail) countReaders(n int) {
 	t.mu.Lock()
 	t.readers += n
-	first := n > 0 && t.readers == n && !t.here && !t.logs.cfg.Alone()
+	first := n > 0 && t.readers == n && !t.here && t.logs.cfg.Shared
 	if first {
 		t.read = time.Now()
 	}

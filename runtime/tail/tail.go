@@ -34,6 +34,7 @@ type Tail struct {
 	readers  int           // number of cursors
 	read     time.Time     // since when there are readers
 	looked   int64         // the look that committed and busy are of, by Logs.looks; 0 after a decision made here
+	decided  time.Time     // when the last such decision was made
 	removals int64         // data.LogHead.Removals at the last look, -1 before the first
 	looking  chan struct{} // of one reader, which looks
 
@@ -76,7 +77,7 @@ func (t *Tail) countReader(run int64, n int) {
 // Learn reads the end of the thread's log and whether the thread is busy, unless a commit has delivered both. It fails
 // with data.ErrNotFound if the thread was deleted.
 func (t *Tail) Learn(ctx context.Context) error {
-	if !t.logs.cfg.Alone() {
+	if t.logs.cfg.Shared {
 		return t.learnShared(ctx)
 	}
 	store := t.logs.cfg.Store
@@ -149,7 +150,7 @@ func (t *Tail) deliver(recs []*Record, ch *Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if ch != nil {
-		t.busy, t.here, t.looked = ch.Busy, ch.Here, 0
+		t.busy, t.here, t.looked, t.decided = ch.Busy, ch.Here, 0, time.Now()
 		t.changes++
 		for _, run := range ch.Void {
 			if t.reads[run] > 0 {

@@ -20,7 +20,6 @@ type crowd struct {
 	d        *dispatcher
 	line     line
 	weights  map[int64]data.Weight
-	beside   bool // others live, and no row can be taken
 	reserved map[int64]*reservation
 }
 
@@ -30,7 +29,7 @@ func newCrowd(t *testing.T, perUser int64) *crowd {
 	a := newAdmission(&cfg, func(string) int { return 0 })
 	a.asked = quota.New(quota.Limits{Total: 100, PerUser: perUser})
 	a.said, a.saidLimit = quota.New(quota.Limits{Total: 1000, PerProject: 800, PerUser: 400}), 400
-	en := &Engine{cfg: cfg, store: c, runs: &runs{}, abandoned: t.Context()}
+	en := &Engine{cfg: cfg, store: c, runs: &runs{}, peers: newPeers(nil), abandoned: t.Context()}
 	c.d = newDispatcher(en)
 	c.d.admission, en.dispatcher = a, c.d
 	return c
@@ -39,8 +38,6 @@ func newCrowd(t *testing.T, perUser int64) *crowd {
 func (c *crowd) Line(_ context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
 	return c.line.read(after, each, limit)
 }
-
-func (c *crowd) Alone() bool { return !c.beside }
 
 func (*crowd) Take(context.Context, []int64, time.Duration) ([]int64, error) {
 	return nil, data.ErrDiskFull
@@ -216,7 +213,8 @@ func TestLooker_PausesWhileRowsCannotBeTaken(t *testing.T) {
 	c.ask("eve", 3, 0)
 	c.claims(3)
 	c.ask("eve", 4, 0)
-	c.d.looker.signal, c.beside = make(chan struct{}, 1), true
+	c.d.looker.signal = make(chan struct{}, 1)
+	c.d.en.beside.Store(1) // and no row can be taken
 	c.d.looker.mark(false)
 	rows, more, err := c.d.looker.choose()
 	if len(rows) > 0 || !more || !errors.Is(err, data.ErrDiskFull) || len(c.d.looker.signal) > 0 {

@@ -93,26 +93,24 @@ func (en *Engine) look() {
 		case en.link.Hears(): // other servers tell when there are news
 			scope = tail.Fresh
 		}
-		alone := en.store.Alone()
+		others := en.OthersLive()
 		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
-		en.recount(ctx)                                          // also alone: a run that nobody executed may have ended
-		if en.countRuns() > 0 && (!alone || scope == tail.All) { // else nobody asks for anything
+		en.recount(ctx)                                          // also without others: a run that nobody executed may have ended
+		if en.countRuns() > 0 && (others || scope == tail.All) { // else nobody asks for anything
 			en.cancelAsked(ctx)
 		}
-		if alone {
+		if !others {
 			cancel()
 			continue
 		}
 		if scope != tail.Fresh {
 			en.looker.heed(false) // hints about rows of the queue may be lost
 		}
-		if en.OthersLive() {
-			en.cfg.Feeds.Changes.RingNew()
-		}
+		en.cfg.Feeds.Changes.RingNew()
 		_ = en.cfg.Logs.Look(ctx, scope) // readers get the error of a lasting failure
 		if scope == tail.All {
 			en.countAppended(ctx)
-			if n%listsEach == 0 && en.OthersLive() || en.link.Stats().Deaf {
+			if n%listsEach == 0 || en.link.Stats().Deaf {
 				en.cfg.Feeds.Changes.RingAll()
 			}
 		}

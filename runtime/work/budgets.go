@@ -107,14 +107,14 @@ func (c *counted) apply(spent []data.Spending, p *period) {
 // refreshBudgets reads the use, by other instances, of the budgets of a spender that are nearly exhausted.
 func (en *Engine) refreshBudgets(who data.Spender, now time.Time) {
 	near := func(s data.BudgetState) bool { return !s.EachRun() && s.Used >= s.Amount/100*warnAt }
-	if !en.store.Alone() && slices.ContainsFunc(en.budgetsOf(who, now), near) {
+	if en.shared && slices.ContainsFunc(en.budgetsOf(who, now), near) {
 		en.RefreshBudgets(who.Project, now)
 	}
 }
 
 // RefreshBudgets reads what other instances of a cluster have used and raised of a project's budgets. What is known stays if that fails.
 func (en *Engine) RefreshBudgets(project string, now time.Time) {
-	if !en.store.Alone() {
+	if en.shared {
 		en.logUnshared(en.loadBudgets(en.abandoned, en.store, project, now))
 	}
 }

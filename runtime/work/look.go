@@ -84,7 +84,7 @@ func (k *looker) choose() (rows []*row, more bool, err error) {
 
 // take keeps the other instances from taking these rows, and returns those that none of them has taken.
 func (k *looker) take(rows []*row) (got []*row, err error) {
-	if len(rows) == 0 || k.en.store.Alone() {
+	if len(rows) == 0 || !k.en.OthersLive() {
 		return rows, nil
 	}
 	threads := make([]int64, len(rows))

@@ -94,6 +94,7 @@ type about struct {
 // peers are the instances of a cluster.
 type peers struct {
 	catalog atomic.Pointer[host.Registry] // the plugins of all instances
+	beside  atomic.Int64                  // other instances that may write
 
 	mu      sync.Mutex // guards the fields below
 	counts  ServerCounts
@@ -163,12 +164,9 @@ func (en *Engine) here() Server {
 	return Server{ID: en.cfg.Instance, Identity: en.cfg.Identity, plugins: en.Plugins()}
 }
 
-// OthersLive reports whether another instance lives, as they were last read.
-func (p *peers) OthersLive() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.servers) > 1
-}
+// OthersLive reports whether another instance may write, as the last look has seen them, a second ago. What is sent and read only for
+// others is spared while none lives: a new one may wait a second longer for it.
+func (p *peers) OthersLive() bool { return p.beside.Load() > 0 }
 
 func (en *Engine) loadNow() Load {
 	l := Load{Running: en.countRuns(), Free: max(en.admission.free(), 0), Queued: en.QueuedOf("", "").All, Deaf: en.link.Stats().Deaf}

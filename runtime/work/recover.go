@@ -13,10 +13,10 @@ import (
 	"github.com/batonrun/baton/runtime/decide"
 )
 
-// recover counts the queue, completes the deletions that earlier instances began, and takes over the runs that they left RUNNING. Beside
-// other servers it leaves the latter two to deleteRest and share, so that they do not keep a server from serving.
+// recover counts the queue, completes the deletions that earlier instances began, and takes over the runs that they left RUNNING. In a
+// cluster it leaves the latter two to deleteRest and share, so that they do not keep a server from serving.
 func (en *Engine) recover(ctx context.Context) error {
-	if en.store.Alone() {
+	if !en.shared {
 		if err := en.finishDeletions(ctx); err != nil {
 			return err
 		}

@@ -38,13 +38,16 @@ func (en *Engine) watch() {
 	tick := time.NewTicker(watchEach)
 	defer tick.Stop()
 	for n := 0; ; n++ {
-		gone, err := en.store.Watch(en.abandoned)
+		seen, err := en.store.Watch(en.abandoned)
 		en.logUnshared(err)
-		if !en.store.Alone() || n%aloneEach == 0 {
+		if err == nil {
+			en.beside.Store(int64(seen.Others))
+		}
+		if en.OthersLive() || n%aloneEach == 0 {
 			en.logUnshared(en.meet(en.abandoned))
 		}
 		en.logUnshared(en.introduce(en.abandoned))
-		if gone {
+		if seen.Gone {
 			en.link.HintAll(bus.Orphans)
 			en.searchUntil.Store(time.Now().Add(sweepEach).UnixNano())
 		}
@@ -83,7 +86,7 @@ func (en *Engine) share() {
 			}
 			continue
 		}
-		if !en.store.Alone() || !now.Before(next) {
+		if en.OthersLive() || !now.Before(next) {
 			en.logUnshared(en.queued.recount(func() (map[data.Name]int, error) { return en.store.CountQueued(en.abandoned) }))
 		}
 		if now.Before(next) && !often {

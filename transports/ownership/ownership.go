@@ -47,7 +47,6 @@ type Registry struct {
 func New(cfg Config) *Registry {
 	g := &Registry{cfg: cfg, quit: make(chan struct{}), ties: make(map[threadName][]*Tie)}
 	if cfg.Ties != nil {
-		cfg.Ties.BeforeOthers(g.shareAll)
 		g.tasks.Go(g.cancelOverdue) // ends with EndGraces
 	}
 	return g

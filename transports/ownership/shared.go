@@ -15,8 +15,6 @@ import (
 
 // Ties has the ties of all servers of a cluster. See package storage, which implements it.
 type Ties interface {
-	// BeforeOthers sets what this server does once it is not alone any more, before another one takes requests: within a second.
-	BeforeOthers(f func())
 	// Tie ties a run to a connection of t.Instance. With repeat, for a repeated request, it only takes over a tie. It reports
 	// whether the run is tied then.
 	Tie(ctx context.Context, t *runtime.Tie, repeat bool) (bool, error)
@@ -59,7 +57,7 @@ func (g *Registry) share(t *Tie, repeat bool) (shared, known bool) {
 }
 
 // alone reports whether there is no other server that could know of ties.
-func (g *Registry) alone() bool { return g.cfg.Ties == nil || g.cfg.Runtime.Alone() }
+func (g *Registry) alone() bool { return g.cfg.Ties == nil }
 
 // shareAll shares the ties that were made while this server was alone, and those that the database did not take. The grace of a closed
 // connection goes on in the database.

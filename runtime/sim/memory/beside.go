@@ -179,14 +179,20 @@ func (s *Store) LeaveDuties(ctx context.Context) error {
 }
 
 // Watch looks at the other instances: see [data.Store].
-func (s *Store) Watch(ctx context.Context) (bool, error) {
+func (s *Store) Watch(ctx context.Context) (data.Watched, error) {
 	if s.beside == nil {
-		return false, ctx.Err()
+		return data.Watched{}, ctx.Err()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	gone, err := s.watch()
-	return gone, cmp.Or(ctx.Err(), err)
+	seen := data.Watched{Others: -1, Gone: gone} // without itself
+	for _, in := range s.instances {
+		if in.End == "" {
+			seen.Others++
+		}
+	}
+	return seen, cmp.Or(ctx.Err(), err)
 }
 
 // pause lets others use the database in the middle of a commit. mu is held.

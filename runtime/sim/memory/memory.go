@@ -86,7 +86,6 @@ type instance struct {
 	leasedUntil time.Time
 	commits     bool // a commit is under way, beside others
 	died        bool // its process is known to have ended, beside others
-	met         bool // another one was joined at the same time
 	about       data.Server
 }
 
@@ -137,20 +136,6 @@ func (*Store) Ping(ctx context.Context) error { return ctx.Err() }
 
 // Shared reports whether other processes may write at the same time.
 func (s *Store) Shared() bool { return s.beside != nil }
-
-// Settle does nothing: others notice at once.
-func (*Store) Settle(ctx context.Context) error { return ctx.Err() }
-
-// Alone reports that no other process may write, and none has since this one joined.
-func (s *Store) Alone() bool {
-	if s.beside == nil {
-		return true
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	in := s.instances[s.instance]
-	return in != nil && !in.met
-}
 
 // NewThreadKey returns a new thread's key.
 func (s *Store) NewThreadKey(ctx context.Context) (int64, error) {
@@ -215,19 +200,17 @@ func (s *Store) Join(ctx context.Context, id, addr string) error {
 			return err
 		}
 	}
-	met := false
 	for _, in := range s.instances {
 		switch {
 		case in.End != "" || in.ID == id:
 		case s.beside != nil:
-			in.met, met = true, true
 		case in.leasedUntil.After(s.clock()):
 			in.End = data.EndFenced
 		default:
 			in.End = data.EndCrashed
 		}
 	}
-	in := &instance{Instance: data.Instance{ID: id, Addr: addr}, met: met}
+	in := &instance{Instance: data.Instance{ID: id, Addr: addr}}
 	in.renew(s.clock(), s.lease())
 	in.about = data.Server{Instance: id, Addr: addr, StartedAt: s.clock(), SeenAt: s.clock()}
 	s.instances[id], s.instance = in, id

@@ -439,8 +439,7 @@ INSERT INTO schema_oldest VALUES (1);
 -- at the other servers. It is not read by commits.
 CREATE TABLE servers (
     instance text COLLATE "C" PRIMARY KEY,
-    name     text NOT NULL,        -- which its successor has too, or empty
-    alone    boolean NOT NULL,     -- it has seen no other server since it joined
+    name     text NOT NULL,        -- of its host, which its successor has too, or empty
     schema   bigint NOT NULL,      -- the last migration that its program knows
     draining boolean NOT NULL DEFAULT FALSE,
     seen_at  timestamptz NOT NULL, -- of its last look
