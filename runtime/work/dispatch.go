@@ -77,7 +77,7 @@ func (d *dispatcher) Start(ctx context.Context, c *decide.Start) (*decide.Decide
 		err := d.en.decide(it)
 		return outcome(it), err
 	}
-	if !d.idle(c) || d.looker.stops(&c.Run.RunHead, 0, d.admission.free()) || d.looker.shelter.any() { // these go first
+	if !d.idle(c) || d.looker.stops(&c.Run.RunHead, 0, d.admission.free()) {
 		return queue()
 	}
 	weight, err := d.admission.weighStart(ctx, c)

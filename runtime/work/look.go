@@ -25,10 +25,9 @@ const lookAgain = 100 * time.Millisecond
 // looker looks at the queue, and serves rows that can begin here.
 type looker struct {
 	*looks
-	d       *dispatcher
-	en      *Engine
-	shelter shelter
-	turns   turns // used by one look at a time
+	d     *dispatcher
+	en    *Engine
+	turns turns // used by one look at a time
 }
 
 // look has runs of the queue claimed and cancelled, and makes the next look if there is more.
@@ -65,7 +64,7 @@ func (k *looker) choose() (rows []*row, more bool, err error) {
 		return nil, false, nil
 	}
 	s := &serving{k: k}
-	k.shelter.note(&s.short)
+	s.short, _ = k.orphansWait()
 	if err = k.takeHeavy(s, waiting); err == nil {
 		c := choice{turns: &k.turns, line: k.line, admit: s.admit, most: free - len(s.rows), reads: readAtOnce + 2*free}
 		more, err = c.run()

@@ -19,6 +19,7 @@ type looks struct {
 	wrote      bool             // rows were written that others have got no hint of
 	fresh      int              // rows to claim that decisions here have written, and no look has considered
 	left       shortages        // of the rows that the last look has left
+	orphans    shortages        // of runs that have lost their server and come first
 	serving    map[int64]served // threads with a run that is being claimed
 	cancelling map[int64]served // threads with a run that is being cancelled
 	heavy      []heavy          // QUEUED runs without room for their bytes, in the order in which they were weighed
@@ -99,12 +100,31 @@ func (q *looks) room() {
 	}
 }
 
+// keepRoom gives the next room to the runs that have lost their server. It has the dispatcher look if some did before.
+func (q *looks) keepRoom(short shortages) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	had := q.orphans.any()
+	q.orphans = short
+	if had {
+		q.due = true
+		q.nudge()
+	}
+}
+
+// orphansWait returns the shortages of these runs, and whether there are any.
+func (q *looks) orphansWait() (shortages, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.orphans.clone(), q.orphans.any()
+}
+
 // stops reports whether a new run has to wait behind others, as far as this instance knows: as many as there are free slots, or some
 // that lack the same.
 func (q *looks) stops(run *data.RunHead, weight int64, free int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.fresh >= free || weight > 0 && (q.fresh > 0 || len(q.heavy) > 0) || q.left.of(run, data.Weight{Asked: weight}) != (shortage{})
+	return q.fresh >= free || q.orphans.any() || weight > 0 && (q.fresh > 0 || len(q.heavy) > 0) || q.left.of(run, data.Weight{Asked: weight}) != (shortage{})
 }
 
 // lacks returns the shortage of a run of a weight because earlier ones wait.

@@ -60,7 +60,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	weight := en.admission.weigh(en.abandoned, &run.RunHead)
 	reserved, lacks := en.reserve(&run.RunHead, weight)
 	if reserved == nil {
-		return noRoom{lacks, weight}
+		return noRoom{lacks}
 	}
 	begins := false
 	defer func() {
@@ -78,7 +78,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 		return en.fail(ctx, run, fromLog, illegible, l.unfit, nil)
 	}
 	if en.declines(l) {
-		return noRoom{lacks: shortage{absent: true}}
+		return noRoom{shortage{absent: true}}
 	}
 	if run.Attempt > en.cfg.MaxAttempts {
 		e := crashLoop(run.Attempt)
@@ -112,10 +112,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 }
 
 // noRoom leaves a run to another instance of the cluster, or to a later attempt.
-type noRoom struct {
-	lacks  shortage
-	weight data.Weight
-}
+type noRoom struct{ lacks shortage }
 
 func (noRoom) Error() string { return "this server cannot execute the run now" }
 
@@ -131,7 +128,7 @@ func (en *Engine) reserve(run *data.RunHead, weight data.Weight) (*reservation, 
 // freed lets runs begin for which there is room now. Those that have lost their server come first.
 func (en *Engine) freed() {
 	en.frees.Add(1)
-	if en.looker.shelter.fits(en.admission.lacks) {
+	if _, wait := en.looker.orphansWait(); wait {
 		en.lookForOrphans()
 	}
 	en.looker.room()

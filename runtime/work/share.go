@@ -114,40 +114,17 @@ func (en *Engine) logUnshared(err error) {
 	}
 }
 
-// takeOrphans takes over the RUNNING runs whose owner may not write any more. In a cluster it leaves those that this instance has
-// no agent or no room for to the others. It fails when nothing can be written now.
+// takeOrphans takes over the RUNNING runs whose owner may not write any more, and at most one suspect among them. In a cluster it leaves
+// those that this instance has no agent or no room for to the others. It fails when nothing can be written now.
 func (en *Engine) takeOrphans(ctx context.Context) error {
-	before := en.frees.Load()
-	short, err := en.takeEach(ctx)
-	if err == nil {
-		short, err = en.takeAll(ctx, short) // some have given their room back meanwhile
-	}
-	if en.looker.shelter.keep(short) {
-		en.looker.room()
-	}
-	if en.frees.Load() != before && en.looker.shelter.fits(en.admission.lacks) { // since it was missing
-		en.lookForOrphans()
-	}
-	return err
-}
-
-// takeEach takes over each orphan, at most one suspect among them, and returns those for which this instance has no room now.
-func (en *Engine) takeEach(ctx context.Context) (short []roomless, err error) {
 	const limit = 500
+	before := en.frees.Load()
+	t := taking{en: en}
 	found := lineup{en: en, owners: make(map[string]data.Instance)}
-	take := func(heads []data.RunHead) error {
-		runs := make([]roomless, len(heads))
-		for i := range heads {
-			runs[i] = en.looker.shelter.weighed(&heads[i])
-		}
-		more, err := en.takeAll(ctx, runs)
-		short = append(short, more...)
-		return err
-	}
 	for after, full := int64(0), true; full; {
 		left, err := commit.RetryUnavailable(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
 		if err != nil {
-			return short, err
+			return err
 		}
 		if full = len(left) == limit; full {
 			after = left[limit-1].ThreadKey
@@ -156,13 +133,19 @@ func (en *Engine) takeEach(ctx context.Context) (short []roomless, err error) {
 			left, err = found.add(ctx, left)
 		}
 		if err == nil {
-			err = take(left)
+			err = t.all(ctx, left)
 		}
 		if err != nil {
-			return short, err
+			return err
 		}
 	}
-	return short, take(found.next())
+	err := t.all(ctx, found.next())
+	wait := t.short.any()
+	en.looker.keepRoom(t.short)
+	if err == nil && wait && en.frees.Load() != before { // one may fit now
+		en.lookForOrphans()
+	}
+	return err
 }
 
 // cancelLeft ends those of the runs that their owners were asked to cancel, which needs no agent and no room, and returns the others.
@@ -203,68 +186,80 @@ func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e ending
 	return l.endReadBack(it, e, nil)
 }
 
-// takeAll takes over runs: one after the other at the start of a single instance, whose readers wait for all, and several at
-// once in a cluster. It returns those for which this instance has no room now.
-func (en *Engine) takeAll(ctx context.Context, runs []roomless) (short []roomless, err error) {
-	width := 1
+// taking takes over runs.
+type taking struct {
+	en *Engine
+
+	mu      sync.Mutex // guards the fields below
+	short   shortages  // of the runs for which this instance has no room now
+	weighed int        // runs of these that lack bytes
+	failed  error
+}
+
+// all takes over runs: one after the other at the start of a single instance, whose readers wait for all, and several at once in a cluster.
+func (t *taking) all(ctx context.Context, runs []data.RunHead) error {
+	en, width := t.en, 1
 	if en.shared {
 		width = takenAtOnce
 	}
-	var mu sync.Mutex // guards failed and short
-	var failed error
-	fails := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return failed != nil
-	}
-	var taking sync.WaitGroup
+	var at sync.WaitGroup
 	places := make(chan struct{}, width)
 	for i := range runs {
 		run := &runs[i]
-		if fails() || en.Stopping() {
+		if t.fails() || en.Stopping() {
 			break
 		}
-		if en.shared && !en.offersOrNotes(ctx, &run.run) {
+		if en.shared && !en.offersOrNotes(ctx, run) {
 			continue
 		}
 		places <- struct{}{}
-		taking.Go(func() {
+		at.Go(func() {
 			defer func() { <-places }()
-			err := en.takeOne(ctx, run)
-			mu.Lock()
-			defer mu.Unlock()
-			if failed = cmp.Or(failed, err); run.lacks != (shortage{}) && !run.lacks.absent {
-				short = append(short, *run)
-			}
+			t.one(ctx, run)
 		})
 	}
-	taking.Wait()
-	return short, failed
+	at.Wait()
+	return t.failed
 }
 
-// takeOne takes over a run. If the run has no room here, takeOne sets its shortage. It fails only if the database cannot be written now: a
-// run with an error does not keep a server down.
-func (en *Engine) takeOne(ctx context.Context, run *roomless) error {
-	run.lacks = shortage{}
-	if en.shared {
-		run.lacks = en.admission.lacks(&run.run, run.weight)
+func (t *taking) fails() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failed != nil
+}
+
+// one takes over a run, or notes its shortage. It fails only if the database cannot be written now: a run with an error does not keep a
+// server down.
+func (t *taking) one(ctx context.Context, run *data.RunHead) {
+	en := t.en
+	if en.shared && t.lacks(run) { // nothing is read then
+		return
 	}
-	if run.lacks != (shortage{}) { // nothing is read then
-		return nil
-	}
-	err := en.takeOverNow(ctx, run.run.Key)
+	err := en.takeOverNow(ctx, run.Key)
 	for !en.shared && errors.Is(err, commit.ErrContended) { // nobody else would take it over later
-		err = en.takeOverNow(ctx, run.run.Key)
+		err = en.takeOverNow(ctx, run.Key)
 	}
 	left, ok := errors.AsType[noRoom](err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
-	case ok: // a later sweep tries again
-		run.lacks, run.weight = left.lacks, left.weight
+	case ok && left.lacks.absent: // others have its agent
+	case ok:
+		t.short.note(run, left.lacks)
+		t.weighed++
 	case err == nil, overtaken(err):
 	case unwritten(err):
-		return fmt.Errorf("run %s: %w", run.run.ID, err)
+		t.failed = cmp.Or(t.failed, fmt.Errorf("run %s: %w", run.ID, err))
 	default:
-		en.about(&run.run).Error("run can be neither taken over nor failed", "error", err)
+		en.about(run).Error("run can be neither taken over nor failed", "error", err)
 	}
-	return nil
+}
+
+// lacks reports whether there is no slot for a run, or bytes were missing for too many runs before it.
+func (t *taking) lacks(run *data.RunHead) bool {
+	lacks := t.en.admission.lacks(run, data.Weight{})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.short.note(run, lacks)
+	return lacks != (shortage{}) || t.weighed >= takenAtOnce
 }

@@ -2,6 +2,7 @@ package work
 
 import (
 	"cmp"
+	"maps"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/quota"
@@ -55,6 +56,11 @@ func (s *shortages) note(run *data.RunHead, lacks shortage) {
 	}
 }
 
+// clone returns shortages to which more can be noted.
+func (s *shortages) clone() shortages {
+	return shortages{slots: s.slots.clone(), asked: s.asked.clone(), said: s.said.clone(), agents: maps.Clone(s.agents)}
+}
+
 // of returns the shortage of a run because others come first.
 func (s *shortages) of(run *data.RunHead, w data.Weight) shortage {
 	user := data.Name{Project: run.Project, User: run.User}
@@ -79,6 +85,8 @@ type blocked struct {
 	all   bool
 	names map[data.Name]bool
 }
+
+func (b *blocked) clone() blocked { return blocked{b.all, maps.Clone(b.names)} }
 
 func (b *blocked) any() bool { return b.all || len(b.names) > 0 }
 
