@@ -19,18 +19,19 @@ import (
 type clusterOptions struct {
 	nats    string // URL; empty: without NATS
 	rounds  int    // of all measurements, one after the other
-	total   int    // runs of a round
-	atOnce  int
-	events  int // that one viewer at another server waits for
-	viewers int // at one server
+	total   int    // runs of a round, at each server or at all
+	atOnce  int    // likewise
+	events  int    // that one viewer at another server waits for
+	viewers int    // at one server
 }
 
 func clusterCommand(all *options) *cobra.Command {
 	o := &clusterOptions{rounds: 3, total: 600, atOnce: 48, events: 100, viewers: 100}
 	cmd := &cobra.Command{
 		Use: "cluster", Short: "Servers that share a PostgreSQL database, compared with one server", Args: cobra.NoArgs,
-		Long: "Cluster starts one server and three servers in turn on the PostgreSQL database given with\n" +
-			"--database, and measures durable runs, and viewers at the server that executes a run and at another one.\n" +
+		Long: "Cluster starts one, two and three servers in turn on the PostgreSQL database given with --database,\n" +
+			"and measures durable runs, as many at each server or in all, and viewers at the server that executes a run\n" +
+			"and at another one.\n" +
 			"Servers, database and client share this machine: compare figures of one invocation only.",
 		RunE: all.measure(o.bench),
 	}
@@ -113,7 +114,16 @@ func (o *clusterOptions) bench(ctx context.Context, all *options) ([]report, err
 	sizes := []struct {
 		name    string
 		servers int
-	}{{"one server", 1}, {"three servers", 3}}
+		each    bool // as many runs at each server
+	}{
+		{"one server", 1, true}, {"two servers", 2, true}, {"three servers", 3, true},
+		{"two servers in all", 2, false}, {"three servers in all", 3, false},
+	}
+	db, err := openDatabase(ctx, all.database)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }()
 	buses := []struct{ name, settings string }{{"PostgreSQL", limits}}
 	if o.nats != "" {
 		buses = append(buses, struct{ name, settings string }{"NATS", limits + "nats: '" + o.nats + "'\n"})
@@ -121,7 +131,7 @@ func (o *clusterOptions) bench(ctx context.Context, all *options) ([]report, err
 	played, watched := make([]played, len(sizes)), make([]watchedFrom, len(buses))
 	for range o.rounds {
 		for i, s := range sizes {
-			if err := all.within(ctx, s.servers, limits, func(g group) error { return o.play(ctx, g, &played[i]) }); err != nil {
+			if err := all.within(ctx, s.servers, limits, func(g group) error { return o.play(ctx, db, g, s.each, &played[i]) }); err != nil {
 				return nil, fmt.Errorf("%s: %w", s.name, err)
 			}
 		}
@@ -143,13 +153,16 @@ func (o *clusterOptions) bench(ctx context.Context, all *options) ([]report, err
 
 // played has the sums of all rounds of runs, each with a viewer.
 type played struct {
-	runs, events, commits float64
-	took, used            time.Duration
+	runs, events, commits, transactions float64
+	took, used, database                time.Duration
 }
 
 // play makes runs at all servers.
-func (o *clusterOptions) play(ctx context.Context, g group, sum *played) error {
-	share := runsOptions{total: o.total / len(g), atOnce: o.atOnce / len(g), tokens: 20, size: 4, viewers: 1, projection: "agui"}
+func (o *clusterOptions) play(ctx context.Context, db *database, g group, each bool, sum *played) error {
+	share := runsOptions{total: o.total, atOnce: o.atOnce, tokens: 20, size: 4, viewers: 1, projection: "agui"}
+	if !each {
+		share.total, share.atOnce = o.total/len(g), o.atOnce/len(g)
+	}
 	once := func(total int) (samples []sample, err error) {
 		share := share
 		share.total = total
@@ -171,17 +184,30 @@ func (o *clusterOptions) play(ctx context.Context, g group, sum *played) error {
 	if err != nil {
 		return err
 	}
-	before, began := g.cpu(), time.Now()
+	transactions, err := db.transactions(ctx)
+	if err != nil {
+		return err
+	}
+	before, database, began := g.cpu(), db.cpu(), time.Now()
 	samples, err := once(share.total)
 	if err != nil {
 		return err
 	}
 	sum.took, sum.used, sum.runs = sum.took+time.Since(began), sum.used+g.cpu()-before, sum.runs+float64(len(samples))
+	sum.database += db.cpu() - database
 	for i := range samples {
 		sum.events += float64(samples[i].viewers[0].last)
 	}
 	after, err := g.counter(commitCount)
+	if err != nil {
+		return err
+	}
 	sum.commits += after - commits
+	if err := pause(ctx, 2*time.Second); err != nil { // until the sessions have told of their transactions
+		return err
+	}
+	after, err = db.transactions(ctx)
+	sum.transactions += after - transactions
 	return err
 }
 
@@ -197,13 +223,15 @@ func (o *clusterOptions) reportPlayed(name string, p, alone *played) report {
 	r.add("stored events, and per core of the machine", "/s", p.events/s, p.events/s/cores)
 	r.add("delivered events, and per core of the machine", "/s", p.events/s, p.events/s/cores)
 	r.add("durable runs per second of the servers' CPU", "/s", p.runs/p.used.Seconds())
+	r.add("durable runs per second of CPU, with PostgreSQL's on this machine", "/s", p.runs/(p.used+p.database).Seconds())
+	r.add("transactions per run, with those of a pause", "", p.transactions/p.runs)
 	r.add("stored and delivered events per second of the servers' CPU", "/s", p.events/p.used.Seconds())
 	r.add("commits", "/s", p.commits/s)
-	r.add("servers' CPU per run", "µs", micros(p.used)/p.runs)
+	r.add("CPU per run, of the servers and PostgreSQL", "µs", micros(p.used)/p.runs, micros(p.database)/p.runs)
 	if p != alone {
 		r.add("commits, against one server", "×", p.commits/s/(alone.commits/alone.took.Seconds()))
 		r.add("runs per second, against one server", "×", p.runs/s/(alone.runs/alone.took.Seconds()))
-		r.add("servers' CPU per run, against one server", "×", p.used.Seconds()/p.runs/(alone.used.Seconds()/alone.runs))
+		r.add("CPU per run, against one server", "×", (p.used+p.database).Seconds()/p.runs/((alone.used+alone.database).Seconds()/alone.runs))
 	}
 	return r
 }

@@ -57,3 +57,49 @@ func files(pid int) int {
 	names, _ := d.Readdirnames(-1)
 	return len(names)
 }
+
+// parent returns the pid of a process's parent, 0 if there is no such process.
+func parent(pid int) int { return stat(strconv.Itoa(pid)).parent }
+
+// familyCPU returns the CPU time of a process and its children, living and ended, 0 if there is no such process.
+func familyCPU(pid int) time.Duration {
+	if pid == 0 {
+		return 0
+	}
+	of := stat(strconv.Itoa(pid))
+	sum := of.own + of.ended
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = dir.Close() }()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if child := stat(name); child.parent == pid {
+			sum += child.own
+		}
+	}
+	return sum
+}
+
+// status is what the kernel says of a process.
+type status struct {
+	parent     int
+	own, ended time.Duration // CPU time, also of children that have ended
+}
+
+func stat(pid string) (s status) {
+	text, _ := os.ReadFile("/proc/" + pid + "/stat") // other names have no such file
+	_, rest, ok := strings.Cut(string(text), ") ")
+	f := strings.Fields(rest)
+	if !ok || len(f) < 15 {
+		return s
+	}
+	ticks := func(at int) time.Duration {
+		n, _ := strconv.ParseInt(f[at], 10, 64)
+		return time.Duration(n) * time.Second / 100 // USER_HZ
+	}
+	s.parent, _ = strconv.Atoi(f[1])
+	s.own, s.ended = ticks(11)+ticks(12), ticks(13)+ticks(14)
+	return s
+}
