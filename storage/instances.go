@@ -111,7 +111,7 @@ func (c *committer) joinOthers(tx *tx, instance string, alone *bool) error {
 	if err != nil {
 		return err
 	}
-	if err := cmp.Or(tx.exec(deleteServers), tx.exec(deleteTies), tx.exec(deleteReservedOfEnded)); err != nil {
+	if err := cmp.Or(tx.exec(deleteServers), tx.exec(deleteReservedOfEnded)); err != nil {
 		return err
 	}
 	*alone = others == 0

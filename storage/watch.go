@@ -169,9 +169,8 @@ type watcher struct {
 	d      *dialect
 	schema int64 // of this program
 
-	living  atomic.Int64 // instances that may write, as the last look has seen them
-	alone   solitude
-	company atomic.Pointer[func()] // see Ties.BeforeOthers
+	living atomic.Int64 // instances that may write, as the last look has seen them
+	alone  solitude
 
 	mu     sync.Mutex // guards the fields below
 	db     *sqlx.DB   // nil until the first look
@@ -319,9 +318,6 @@ func (c *committer) Watch(ctx context.Context) (gone bool, err error) {
 	alone := w.alone.holds()
 	_, gone, err = w.look(ctx, w.joined)
 	if err == nil && alone && !w.alone.holds() { // another has joined, and waits until it reads that
-		if before := w.company.Load(); before != nil {
-			(*before)()
-		}
 		_, _, err = w.look(ctx, w.joined)
 	}
 	if err != nil {
