@@ -17,7 +17,7 @@ type grant struct {
 	run     int64  // 0 for the whole thread
 }
 
-// Tie ties a run to the connection of its request.
+// Tie is a run and the connection that it belongs to.
 type Tie = data.Tie
 
 // Instance returns the id of this process in the database.

@@ -46,6 +46,8 @@ type StartRequest struct {
 
 	Overrides *plugins.ModelOverrides // of the Agent, nil for none; with accounts for operators
 
+	TiedTo string `json:"-"` // the connection that the run will belong to: see data.RunTie; empty for none
+
 	kept    []work.Kept   // nodes that the run need not execute: see Rerun
 	resumed *work.Resumed // the step that it begins in the middle of, or nil
 	results []int64       // keys of the files with results that these nodes and the messages refer to
@@ -374,7 +376,7 @@ func (s *starting) newRun(ctx context.Context) error {
 			Agent: agent, WorkflowID: agent + workflow,
 		},
 		Input: in.JSON(), InputQuery: work.Shown(work.Query(s.req.Messages)),
-		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID,
+		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID, TiedTo: s.req.TiedTo,
 		ThreadID: s.th.ID, ConversationID: s.th.ConversationID,
 	}
 	if _, ok := s.rt.Offered(s.c).Workflow(workflow); ok {

@@ -102,7 +102,7 @@ func (c *committer) joinOthers(tx *tx, instance string) error {
 	if err := checkSchema(tx.ctx, tx.d, tx); err != nil {
 		return err
 	}
-	if err := cmp.Or(tx.exec(deleteServers), tx.exec(deleteTies), tx.exec(deleteReservedOfEnded)); err != nil {
+	if err := cmp.Or(tx.exec(deleteServers), tx.exec(deleteReservedOfEnded)); err != nil {
 		return err
 	}
 	return tx.exec(insertServer, instance, c.cfg.Name, c.watcher.schema)

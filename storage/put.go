@@ -21,6 +21,7 @@ type pending struct {
 	heads        table[int64, data.RunHead]
 	results      table[int64, data.RunResult]
 	crashes      table[int64, data.RunCrashes]
+	ties         table[int64, data.RunTie]
 	cancels      []data.CancelAsk
 	names        []data.RunName
 	spans        table[ordinal, data.Span]
@@ -124,6 +125,7 @@ func (p *pending) reset() {
 	p.heads.reset()
 	p.results.reset()
 	p.crashes.reset()
+	p.ties.reset()
 	p.names = nil
 	p.spans.reset()
 	p.spanEnds.reset()
@@ -294,6 +296,12 @@ func (p *pending) putRun(row data.Row) error {
 		} else {
 			p.crashes.put(row.Key, row)
 		}
+	case *data.RunTie:
+		if run := p.runs.get(row.Key); run != nil {
+			run.TiedTo = row.TiedTo
+		} else {
+			p.ties.put(row.Key, row)
+		}
 	case *data.CancelAsk:
 		if p.runs.get(row.RunKey) == nil { // its owner has made it
 			p.cancels = append(p.cancels, *row)
@@ -358,6 +366,7 @@ func (tx *commitTx) writePending() error {
 	leaving, ended := p.withResults(leaving)
 	write(tx, p.threadHeads.rows, updateThread, threadHeadCells)
 	write(tx, p.crashes.rows, crashRun, crashesCells)
+	write(tx, p.ties.rows, tieRun, tieCells)
 	write(tx, leaving, updateRun, headCells)
 	write(tx, ended, endRun, endedCells)
 	write(tx, p.results.rows, updateResult, resultCells)

@@ -14,10 +14,10 @@ const headColumns = `thread_key, project_id, user_id, id, agent, workflow_id, st
 
 const (
 	insertRun = `
-INSERT INTO runs (` + headColumns + `, output_summary, usage)
+INSERT INTO runs (` + headColumns + `, output_summary, usage, tied_to)
 VALUES (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint, ?::bigint, ?::bigint, ?::text,
 	?::bigint, ?::boolean, ?::text, ?::text, ?::boolean, ?::bigint, ?::text, ?::timestamptz, ?::timestamptz,
-	?::timestamptz, ?::timestamptz, ?::timestamptz, ?::bigint, ?::text, ?::text)`
+	?::timestamptz, ?::timestamptz, ?::timestamptz, ?::bigint, ?::text, ?::text, ?::text)`
 
 	insertInput = `
 INSERT INTO run_inputs (run_key, input, definition, input_query, context_item_ids, metadata, parent_run)
@@ -43,6 +43,10 @@ WHERE key = ?::bigint`
 
 	crashRun = `
 UPDATE runs SET attempt = ?::bigint
+WHERE key = ?::bigint`
+
+	tieRun = `
+UPDATE runs SET tied_to = ?::text
 WHERE key = ?::bigint`
 
 	// askCancel leaves a run alone that has left RUNNING, and an earlier request in place.
@@ -129,7 +133,7 @@ func runCells(r *data.Run) []any {
 		r.ThreadKey, r.Project, r.User, r.ID, r.Agent, r.WorkflowID, string(r.Status), r.Generation, r.Attempt, r.Spans,
 		r.SpanName, r.Turn, r.Answered, r.Owner, jsonOf(r.Replaces), r.RollBack, r.ClosedEvent, jsonOf(r.Error),
 		ms(r.CreatedAt), ms(r.QueuedAt), msOrNull(r.StartedAt), msOrNull(r.FinishedAt), msOrNull(r.ClaimedAt), r.Key,
-		r.OutputSummary, jsonOf(r.Usage),
+		r.OutputSummary, jsonOf(r.Usage), r.TiedTo,
 	}
 }
 
@@ -155,6 +159,8 @@ func endedCells(e *endedRun) []any {
 func resultCells(r *data.RunResult) []any { return []any{r.OutputSummary, jsonOf(r.Usage), r.Key} }
 
 func crashesCells(c *data.RunCrashes) []any { return []any{c.Attempt, c.Key} }
+
+func tieCells(t *data.RunTie) []any { return []any{t.TiedTo, t.Key} }
 
 func cancelCells(c *data.CancelAsk) []any {
 	by, _ := json.Marshal(c.By) // of strings

@@ -31,7 +31,7 @@ var (
 		"lookAtInstances", "drainServer", "fenceSilent", "endSessions", "insertServer", "deleteServers", "selectIdentity",
 		"insertChunk", "selectChunk", "deleteChunks", "tellAbout", "tellLoad", "selectServers",
 		"selectDuty", "takeDuty", "holdDuty", "leaveDuties", "countRunningOfProjects", "countRunningOfUsers", "countQueued",
-		"tieRun", "takeTie", "untieRun", "untieAnywhere", "dropTie", "joinThread", "untieDropped", "selectDropped", "claimOverdue", "deleteTies",
+		"takeTie", "untieRun", "dropTie", "joinThread", "selectDropped", "claimOverdue",
 		"lockReserved", "selectReserved", "deleteReserved", "insertReserved", "deleteReservedOfEnded",
 		"selectLanes", "selectProjects", "takeRows", "giveBackRows",
 	}
@@ -46,7 +46,7 @@ var (
 
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.
 var mayScan = []string{
-	"selectVersion", "selectOldest", "selectForeign", "selectInstances", "selectPartitions", "hasStray", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "deleteTies", "deleteReservedOfEnded", "endSessions", "leaveDuties", "selectIdentity", "selectSnapshots",
+	"selectVersion", "selectOldest", "selectForeign", "selectInstances", "selectPartitions", "hasStray", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "deleteReservedOfEnded", "endSessions", "leaveDuties", "selectIdentity", "selectSnapshots",
 	"selectMisplaced", "selectBacklog", "selectLastKey", "selectEndedOfProject", "selectCallsOfProject",
 	"selectRecorded", // SQLite's word for reading a subquery's rows
 }
@@ -60,7 +60,7 @@ var beginnings = []string{"project_id", "thread_key", "run_key", "attachment_key
 var unshared = []string{
 	"id", "instance", "owner_instance", "name", "purpose", "datname", "nspname", "relname", "oid", "inhparent", // servers, their credentials, the database's own tables
 	"scope", "blob", "piece",
-	"status", "state", "step", "day", "at", "since", "created_at", "expires_at", "revoked_at", "used_at", "grace_ends", "committed_at", // duties
+	"status", "state", "step", "day", "at", "since", "created_at", "expires_at", "revoked_at", "used_at", "ends_at", "committed_at", // duties
 }
 
 // unboundSQLite returns the lines of a plan that look into an index by something else than beginnings.

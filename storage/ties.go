@@ -3,130 +3,118 @@ package storage
 import (
 	"context"
 	"database/sql"
-	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 )
 
+// A statement below that changes runs changes one, by itself: it waits for one commit at most, and a commit for no more than it.
 const (
-	tieRun = `
-INSERT INTO ties (project_id, user_id, thread_id, run_key, run_id, scope, after_event, instance)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (run_key) DO UPDATE SET run_id = excluded.run_id, scope = excluded.scope, after_event = excluded.after_event,
-	instance = excluded.instance, grace_ends = NULL, joined_at = NULL`
-
-	// takeTie takes over the tie of a repeated request, unless the server that held the connection has ended.
+	// takeTie ties a run to the connection of a repeated request, unless the server of the connection that it is tied to has ended.
 	takeTie = `
-UPDATE ties SET instance = ?, after_event = ?, grace_ends = NULL, joined_at = NULL
-WHERE run_key = ? AND (grace_ends IS NOT NULL OR EXISTS (SELECT 1 FROM instances WHERE id = ties.instance AND NOT fenced))`
+UPDATE runs SET tied_to = ?
+WHERE key = ? AND tied_to <> '' AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND (
+	EXISTS (SELECT 1 FROM instances WHERE id = split_part(runs.tied_to, '.', 1) AND NOT fenced)
+	OR EXISTS (SELECT 1 FROM ties WHERE run_key = runs.key AND ties.tied_to = runs.tied_to AND NOT joined))`
 
 	untieRun = `
-DELETE FROM ties WHERE run_key = ? AND after_event = ? AND instance = ?`
+UPDATE runs SET tied_to = ''
+WHERE key = ? AND tied_to <> '' AND ? IN ('', tied_to) AND status IN ('QUEUED', 'RUNNING', 'WAITING')`
 
-	untieAnywhere = `
-DELETE FROM ties WHERE run_key = ?`
-
-	// dropTie does nothing if the client has joined the thread at another server while this one noticed that the connection is gone.
+	// dropTie sees the run as a repeat at the same time leaves it. It does nothing if the client has joined the thread at another
+	// server while this one noticed that the connection is closed.
 	dropTie = `
-UPDATE ties SET grace_ends = clock_timestamp() + ? * interval '1 millisecond'
-WHERE run_key = ? AND after_event = ? AND instance = ? AND (joined_at IS NULL OR joined_at < clock_timestamp() - interval '2 seconds')`
+INSERT INTO ties (` + tieColumns + `, ends_at, joined)
+SELECT project_id, user_id, ?, key, ?, ?, CAST(? AS bigint), tied_to, clock_timestamp() + ? * interval '1 millisecond', FALSE FROM runs
+WHERE key = ? AND tied_to = ? AND status IN ('QUEUED', 'RUNNING', 'WAITING') FOR NO KEY UPDATE
+ON CONFLICT (run_key) DO UPDATE SET run_id = excluded.run_id, scope = excluded.scope, after_event = excluded.after_event,
+	tied_to = excluded.tied_to, ends_at = excluded.ends_at, joined = FALSE
+WHERE NOT ties.joined OR ties.tied_to <> excluded.tied_to OR ties.ends_at < clock_timestamp()`
 
 	// joinThread sees a connection that is dropped at the same time, or is seen by dropTie.
 	joinThread = `
-UPDATE ties SET joined_at = clock_timestamp()
-WHERE project_id = ? AND user_id = ? AND thread_id = ? AND (instance <> ? OR grace_ends IS NOT NULL)
-RETURNING grace_ends IS NOT NULL`
+INSERT INTO ties (` + tieColumns + `, ends_at, joined)
+SELECT project_id, user_id, '', key, '', '', 0, tied_to, clock_timestamp() + interval '2 seconds', TRUE FROM runs
+WHERE thread_key = ? AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND split_part(tied_to, '.', 1) NOT IN ('', ?) ORDER BY key LIMIT 100
+ON CONFLICT (run_key) DO UPDATE SET tied_to = excluded.tied_to, ends_at = excluded.ends_at, joined = TRUE`
 
-	untieDropped = `
-DELETE FROM ties WHERE project_id = ? AND user_id = ? AND thread_id = ? AND grace_ends IS NOT NULL`
+	tieColumns = `project_id, user_id, thread_id, run_key, run_id, scope, after_event, tied_to`
 
-	tieColumns = `project_id, user_id, thread_id, run_key, run_id, scope, after_event, instance`
+	// tieCounts is no EXISTS, for which PostgreSQL may read all open runs.
+	tieCounts = `NOT joined AND COALESCE((
+	SELECT runs.tied_to = ties.tied_to AND status IN ('QUEUED', 'RUNNING', 'WAITING') FROM runs WHERE key = run_key), FALSE)`
 
 	selectDropped = `
 SELECT ` + tieColumns + ` FROM ties
-WHERE project_id = ? AND user_id = ? AND thread_id = ? AND grace_ends IS NOT NULL ORDER BY run_key LIMIT 100`
+WHERE project_id = ? AND user_id = ? AND thread_id = ? AND ` + tieCounts + ` ORDER BY run_key LIMIT 100`
 
-	// claimOverdue leaves each tie to one server for a while.
+	// claimOverdue leaves each tie to one server for a while, and deletes those that do not count any more.
 	claimOverdue = `
-UPDATE ties SET grace_ends = clock_timestamp() + interval '10 seconds'
-WHERE run_key IN (
-	SELECT run_key FROM ties WHERE grace_ends < now() ORDER BY grace_ends LIMIT 100 FOR UPDATE SKIP LOCKED)
-RETURNING ` + tieColumns
-
-	// deleteTies removes the ties to connections of servers that have ended.
-	deleteTies = `
-DELETE FROM ties WHERE grace_ends IS NULL AND instance NOT IN (SELECT id FROM instances WHERE NOT fenced)`
+WITH overdue AS (
+	SELECT run_key, ` + tieCounts + ` AS counts FROM ties WHERE ends_at < now() ORDER BY ends_at LIMIT 100 FOR UPDATE SKIP LOCKED),
+over AS (DELETE FROM ties USING overdue o WHERE ties.run_key = o.run_key AND NOT o.counts)
+UPDATE ties SET ends_at = clock_timestamp() + interval '10 seconds' FROM overdue o
+WHERE ties.run_key = o.run_key AND o.counts
+RETURNING project_id, user_id, thread_id, ties.run_key, run_id, scope, after_event, tied_to`
 )
 
-// Ties has the ties of runs to connections, for the servers of a cluster: which server holds the connection that owns a run, and
-// since when it is closed. A tie of a server that has ended lasts only if the connection was closed before. Its statements
-// run beside the commits.
-type Ties struct {
-	b beside
-}
+// Ties are the runs of all servers that belong to connections. The run's row names its connection, from the commit that starts the run.
+// A row of ties exists once the connection is closed. Statements run beside the commits.
+type Ties struct{ b beside }
 
 // Ties returns the ties in the database, which must be PostgreSQL.
 func (db *DB) Ties() *Ties { return &Ties{beside{db.writer, db.read}} }
 
 func scanTie(rows *sql.Rows) (t data.Tie, err error) {
-	err = rows.Scan(&t.Project, &t.User, &t.ThreadID, &t.RunKey, &t.RunID, &t.Scope, &t.After, &t.Instance)
+	err = rows.Scan(&t.Project, &t.User, &t.ThreadID, &t.RunKey, &t.RunID, &t.Scope, &t.After, &t.TiedTo)
 	return t, err
 }
 
-// Tie ties a run to a connection of t.Instance. With repeat, for a repeated request, it only takes over a tie. It reports
-// whether the run is tied then.
-func (ts *Ties) Tie(ctx context.Context, t *data.Tie, repeat bool) (bool, error) {
-	if repeat {
-		n, err := ts.count(ctx, takeTie, t.Instance, t.After, t.RunKey)
-		return n > 0, err
-	}
-	_, err := ts.count(ctx, tieRun, t.Project, t.User, t.ThreadID, t.RunKey, t.RunID, t.Scope, t.After, t.Instance)
-	return err == nil, err
+// Take ties a run to t.TiedTo, the connection of a repeated request. It reports false if the run belongs to no connection.
+func (ts *Ties) Take(ctx context.Context, t *data.Tie) (bool, error) {
+	n, err := ts.count(ctx, takeTie, t.TiedTo, t.RunKey)
+	return n > 0, err
 }
 
-// Untie removes a tie, unless another server has taken it over or the run was tied again. Without an instance it removes every tie
-// of the run.
-func (ts *Ties) Untie(ctx context.Context, t *data.Tie) (err error) {
-	if t.Instance == "" {
-		_, err = ts.count(ctx, untieAnywhere, t.RunKey)
-	} else {
-		_, err = ts.count(ctx, untieRun, t.RunKey, t.After, t.Instance)
-	}
+// Untie unties a run from t.TiedTo, or from any connection if that is empty.
+func (ts *Ties) Untie(ctx context.Context, t *data.Tie) error {
+	_, err := ts.count(ctx, untieRun, t.RunKey, t.TiedTo)
 	return err
 }
 
-// Drop begins the grace of a tie whose connection is closed. It removes the tie instead if the client has just joined the thread
-// at another server.
+// Drop begins the grace of a run whose connection is closed, if the run still belongs to it. It unties the run instead if the client has
+// just joined the thread at another server.
 func (ts *Ties) Drop(ctx context.Context, t *data.Tie, grace time.Duration) error {
-	n, err := ts.count(ctx, dropTie, grace.Milliseconds(), t.RunKey, t.After, t.Instance)
+	n, err := ts.count(ctx, dropTie, t.ThreadID, t.RunID, t.Scope, t.After, grace.Milliseconds(), t.RunKey, t.TiedTo)
 	if err != nil || n > 0 {
 		return err
 	}
 	return ts.Untie(ctx, t)
 }
 
-// Join removes the ties of a thread whose connections are closed, because a client of its user has joined it at t.Instance.
-func (ts *Ties) Join(ctx context.Context, t *data.Tie) error {
-	dropped, err := all(ctx, ts.beside(), scalar[bool], joinThread, t.Project, t.User, t.ThreadID, t.Instance)
-	if err == nil && slices.Contains(dropped, true) {
-		_, err = ts.count(ctx, untieDropped, t.Project, t.User, t.ThreadID)
+// Join unties the runs of a thread whose connections are closed, because a client of its user has joined it at the instance.
+func (ts *Ties) Join(ctx context.Context, t *data.Tie, thread int64, instance string) error {
+	dropped, err := ts.Dropped(ctx, t)
+	for i := range dropped {
+		if err == nil {
+			err = ts.Untie(ctx, &dropped[i])
+		}
+	}
+	if err == nil {
+		_, err = ts.count(ctx, joinThread, thread, instance)
 	}
 	return err
 }
 
-// Dropped returns the ties of a thread whose connections are closed.
+// Dropped returns the runs of a thread whose connections are closed.
 func (ts *Ties) Dropped(ctx context.Context, t *data.Tie) ([]data.Tie, error) {
 	return all(ctx, ts.b.read, scanTie, selectDropped, t.Project, t.User, t.ThreadID)
 }
 
-// Overdue returns up to 100 ties whose grace is over. Other calls do not return them again for 10 seconds.
+// Overdue returns up to 100 runs whose grace is over. Other calls do not return them again for 10 seconds.
 func (ts *Ties) Overdue(ctx context.Context) ([]data.Tie, error) {
-	return all(ctx, ts.beside(), scanTie, claimOverdue)
+	return all(ctx, unprepared{&pool{DB: ts.b.write, d: ts.b.d}}, scanTie, claimOverdue)
 }
-
-// beside returns the querier of statements that also write.
-func (ts *Ties) beside() querier { return unprepared{&pool{DB: ts.b.write, d: ts.b.d}} }
 
 // count runs a statement and returns how many rows it has changed.
 func (ts *Ties) count(ctx context.Context, query string, args ...any) (int64, error) {

@@ -54,17 +54,22 @@ func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) e
 		tie.Release()
 		return s.interrupt(w, r.log(s.log), err, r.Projection, r.Framing)
 	}
+	shown := &attended{RunCursor: cur, w: w}
 	if r.Started.Status != runtime.Running || cur.Waits() { // otherwise the head is sent with the first events
 		err = w.Flush()
 	}
 	if err == nil {
-		err = s.Follow(ctx, w, &fanout.Feed{Cursor: attended{cur, w}, Projection: r.Projection, Framing: r.Framing})
+		err = s.Follow(ctx, w, &fanout.Feed{Cursor: shown, Projection: r.Projection, Framing: r.Framing})
 	}
 	if errors.Is(err, stream.ErrGone) {
 		tie.Drop(cur)
 		return err
 	}
-	tie.Release()
+	if err == nil && !shown.asks {
+		tie.End()
+	} else {
+		tie.Release()
+	}
 	cur.Close()
 	if err == nil || cur.Ended() {
 		return nil
@@ -80,17 +85,21 @@ func (r *RunStream) log(log *slog.Logger) *slog.Logger {
 // attended is the cursor of a run whose questions are shown to the client of a stream.
 type attended struct {
 	*runtime.RunCursor
-	w *stream.Writer
+	w    *stream.Writer
+	asks bool // the last event that it returned ends the span with a question
 }
 
 // Next is the run's cursor's. If a question ends the span and the client has disconnected, it fails with stream.ErrGone: a write
 // to such a client would seem to succeed.
-func (a attended) Next(ctx context.Context) ([]*runtime.Record, error) {
+func (a *attended) Next(ctx context.Context) ([]*runtime.Record, error) {
 	recs, err := a.RunCursor.Next(ctx)
-	if err == nil && asks(recs[len(recs)-1].Event) && a.w.Gone() {
+	if err != nil {
+		return nil, err
+	}
+	if a.asks = asks(recs[len(recs)-1].Event); a.asks && a.w.Gone() {
 		return nil, stream.ErrGone
 	}
-	return recs, err
+	return recs, nil
 }
 
 // asks reports whether ev ends a span with a question or a frontend call.

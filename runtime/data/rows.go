@@ -23,6 +23,7 @@ func (*Run) row()            {} // inserted, with the key it has
 func (*RunHead) row()        {} // changes the head's columns but for those above Status, and CreatedAt
 func (*RunResult) row()      {}
 func (*RunCrashes) row()     {}
+func (*RunTie) row()         {}
 func (*CancelAsk) row()      {}
 func (*RunName) row()        {} // inserted
 func (*Audit) row()          {} // inserted
@@ -176,6 +177,7 @@ type Run struct {
 	ContextItemIDs []string
 	Metadata       json.RawMessage // the client's, an object, nil for none
 	ParentRun      string          // the client's parentRunId
+	TiedTo         string          // see RunTie; not read
 
 	// Reads fill these from the thread.
 	ThreadID       string
@@ -237,15 +239,21 @@ type CancelAsk struct {
 	By     *Audit // as the first request has it; nil if it is not audited
 }
 
-// Tie is a run that belongs to the connection of its request, as the servers of a cluster share it.
+// RunTie sets the connection that a run belongs to: the one of the request that started the run, or answered it. Empty is none.
+type RunTie struct {
+	Key    int64
+	TiedTo string // an instance, a dot and the number of its connection
+}
+
+// Tie is a run and the connection that it belongs to.
 type Tie struct {
 	Project, User, ThreadID string
 
-	RunKey   int64
-	RunID    string // of the request
-	Scope    string // of its Idempotency-Key
-	After    int64  // the log's end when it was accepted
-	Instance string // that holds the connection
+	RunKey int64
+	RunID  string // of the request
+	Scope  string // of its Idempotency-Key
+	After  int64  // the log's end when it was accepted
+	TiedTo string // see RunTie
 }
 
 // Replaced is a run that another run replaces.

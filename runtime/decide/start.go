@@ -68,6 +68,7 @@ type Started struct {
 	RunKey         int64       `json:"runKey"`
 	Executed       bool        `json:"executed,omitempty"` // the request's answers begin the span after the one that was executed
 	Replayed       bool        `json:"-"`                  // answers a repeat of an earlier request
+	TiedTo         string      `json:"-"`                  // the connection that the run belongs to; empty for a repeat
 
 	// The parts of the client's request that its own stream need not repeat.
 	Messages []string        `json:"-"` // ids of the user's messages
@@ -134,7 +135,7 @@ func (c *Start) answerRepeat(d *decision, named *data.NamedRun) error {
 		d.out.Started.After = named.First - 1
 	}
 	d.out.Started.Executed = named.First == 0 && named.Status == data.Running // its span is still to come
-	d.out.Started.Replayed = true
+	d.out.Started.Replayed, d.out.Started.TiedTo = true, ""
 	return nil
 }
 
@@ -181,6 +182,7 @@ func (c *Start) resumeRun(d *decision, named bool) error {
 		}
 	}
 	d.putHead(run)
+	d.put(&data.RunTie{Key: run.Key, TiedTo: c.Run.TiedTo})
 	if msgs := unknownMessages(d.v, c.Messages); len(msgs) > 0 {
 		d.queueMessages(run, msgs, c.Size)
 		c.putAttachments(d, run.Key)
@@ -323,7 +325,7 @@ func (c *Start) setStarted(d *decision, run *data.RunHead) {
 	th := &d.v.Thread
 	d.out.Started = Started{
 		ThreadID: th.ID, RunID: run.ID, ConversationID: th.ConversationID, Status: run.Status,
-		After: th.LastEventID, ThreadKey: th.Key, RunKey: run.Key,
+		After: th.LastEventID, ThreadKey: th.Key, RunKey: run.Key, TiedTo: c.Run.TiedTo,
 	}
 	if c.Named {
 		d.out.Started.RunID = c.Run.ID

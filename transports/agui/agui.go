@@ -62,7 +62,7 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller, agent string, body []
 		return err
 	}
 	if !req.Background() {
-		req.Late = t.Streams.Late(who, req.Idempotency)
+		t.Streams.Own(who, &req.StartRequest)
 	}
 	started, err := t.Streams.StartRun(c.UserContext(), who, req.StartRequest)
 	if err != nil {

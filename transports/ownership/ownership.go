@@ -12,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,7 +25,7 @@ type Config struct {
 	Runtime *runtime.Runtime
 	Log     *slog.Logger
 	Grace   time.Duration // how long a run outlives its connection
-	Ties    Ties          // the ties of all servers of a cluster; nil on a database of one server
+	Ties    Ties          // the ties of all servers; nil on a database of one server
 }
 
 // Registry holds the ties of runs to connections.
@@ -34,13 +35,13 @@ type Registry struct {
 	tasks sync.WaitGroup // the graces that have begun
 	quit  chan struct{}  // closed by EndGraces
 
-	sharing sync.Mutex // held by shareAll; taken before mu
-
 	mu      sync.Mutex // guards the fields below and those of Tie
 	ties    map[threadName][]*Tie
+	dropped time.Time // when this server last began a grace in the database
 	stopped bool
 
-	toldAt atomic.Int64 // the second in which logShared last logged
+	connections atomic.Int64 // the last one's number
+	toldAt      atomic.Int64 // the second in which logShared last logged
 }
 
 // New returns an empty Registry.
@@ -64,11 +65,36 @@ type Tie struct {
 	started     runtime.Started
 	scope       string // of the request's Idempotency-Key
 	peer        Peer
+	connection  string             // see data.RunTie
 	provisional bool               // made for a repeat: it owns the run only once the original request ties it
-	shared      bool               // the other servers of a cluster know it
 	grace       context.CancelFunc // ends the grace; nil while the connection's stream shows the run
-	graceEnds   time.Time
 }
+
+// Own makes the run of req belong to its connection, which has to be given to TieRun. If the run begins after its request was
+// answered with outcome_unknown, the connection counts as closed.
+func (g *Registry) Own(who runtime.Caller, req *runtime.StartRequest) {
+	req.TiedTo = g.newConnection()
+	key := req.Idempotency
+	req.Late = func(started runtime.Started) {
+		t := g.TieRun(gone{}, who, key, started)
+		cur, err := g.cfg.Runtime.ReadRun(context.Background(), started)
+		if err != nil {
+			t.Release()
+			return
+		}
+		t.Drop(cur)
+	}
+}
+
+// newConnection returns the name of a new connection of this server.
+func (g *Registry) newConnection() string {
+	return g.cfg.Runtime.Instance() + "." + strconv.FormatInt(g.connections.Add(1), 10)
+}
+
+// gone is a closed connection.
+type gone struct{}
+
+func (gone) Gone() bool { return true }
 
 // StartRun is runtime.StartRun for transports whose connections own runs. It first cancels the runs of the same user and
 // thread whose connection is closed, without the rest of their grace: the new request replaces them. A run that waits is
@@ -82,15 +108,17 @@ func (g *Registry) StartRun(ctx context.Context, who runtime.Caller, req runtime
 	return started, err
 }
 
-// TieRun makes the connection p own the run that was started, until Release or Drop. A repeated request takes over only a
+// TieRun makes the connection p own the run that was started, until Release, End or Drop. A repeated request takes over only a
 // run that another connection owns. Key is the request's Idempotency-Key, nil if it had none.
 func (g *Registry) TieRun(p Peer, who runtime.Caller, key *runtime.Idempotency, started runtime.Started) *Tie {
 	who = who.AsUser() // so that a name always means a run of this user
-	t := &Tie{reg: g, who: who, started: started, peer: p}
+	t := &Tie{reg: g, who: who, started: started, peer: p, connection: started.TiedTo}
 	if key != nil {
 		t.scope = key.Scope
 	}
-	shared, known := g.share(t, started.Replayed)
+	if g.cfg.Ties != nil && !t.owns() {
+		return t
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	old := g.find(t.thread(), started.RunKey)
@@ -98,43 +126,23 @@ func (g *Registry) TieRun(p Peer, who runtime.Caller, key *runtime.Idempotency, 
 	case g.stopped:
 		return t
 	case old == nil:
-		t.provisional = started.Replayed
-	case old.provisional && !started.Replayed:
-		old.provisional, old.shared, old.started.After = false, shared, started.After
+		t.provisional = started.Replayed && g.cfg.Ties == nil
+	case old.started.Replayed && !started.Replayed && started.After <= old.started.After: // the repeat was faster
+		old.provisional = false
 		return t
 	default:
-		t.provisional = old.provisional
+		t.provisional = started.Replayed && old.provisional
 		g.remove(old)
-	}
-	if t.shared = shared; known && started.Replayed {
-		t.provisional = !shared
 	}
 	g.ties[t.thread()] = append(g.ties[t.thread()], t)
 	return t
 }
 
-// Late returns a function for runs that begin after their request was answered with outcome_unknown. It ties the run to a
-// closed connection, and so starts its grace.
-func (g *Registry) Late(who runtime.Caller, key *runtime.Idempotency) func(runtime.Started) {
-	return func(started runtime.Started) {
-		t := g.TieRun(gone{}, who, key, started)
-		cur, err := g.cfg.Runtime.ReadRun(context.Background(), started)
-		if err != nil {
-			t.Release()
-			return
-		}
-		t.Drop(cur)
-	}
-}
-
-// gone is a closed connection.
-type gone struct{}
-
-func (gone) Gone() bool { return true }
-
 // Detach removes the tie of the run that was started, so that only a cancel request ends it.
 func (g *Registry) Detach(who runtime.Caller, started runtime.Started) {
-	g.untie(&runtime.Tie{RunKey: started.RunKey})
+	if started.Replayed && g.cfg.Ties != nil { // otherwise the commit of the request has done it
+		g.untie(&runtime.Tie{RunKey: started.RunKey})
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if old := g.find(threadName{who.Project(), who.User(), started.ThreadID}, started.RunKey); old != nil {
@@ -156,10 +164,15 @@ func (g *Registry) Join(who runtime.Caller, th *runtime.Thread) {
 			t.Release()
 		}
 	}
-	g.joinShared(th)
+	if g.cfg.Ties != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), tieTime)
+		defer cancel()
+		of := runtime.Tie{Project: th.Project, User: th.User, ThreadID: th.ID}
+		g.logShared(g.cfg.Ties.Join(ctx, &of, th.Key, g.cfg.Runtime.Instance()))
+	}
 }
 
-// Release removes the tie: the run has ended, or goes on without an owner. A nil Tie does nothing.
+// Release removes the tie of a run that goes on, or waits, without an owner. A nil Tie does nothing.
 func (t *Tie) Release() {
 	if t == nil {
 		return
@@ -167,9 +180,19 @@ func (t *Tie) Release() {
 	g := t.reg
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.remove(t) && t.shared && !g.stopped {
+	if g.remove(t) && g.cfg.Ties != nil { // none is left after EndGraces
 		g.tasks.Go(func() { g.untie(t.row()) }) // ends with its statement
 	}
+}
+
+// End removes the tie of a run that has ended. A nil Tie does nothing.
+func (t *Tie) End() {
+	if t == nil {
+		return
+	}
+	t.reg.mu.Lock()
+	defer t.reg.mu.Unlock()
+	t.reg.remove(t)
 }
 
 // Drop starts the grace of a run whose connection was closed: the run is cancelled after it, unless it ends or is answered,
@@ -187,11 +210,12 @@ func (t *Tie) Drop(cur *runtime.RunCursor) {
 		cur.Close()
 		return
 	}
-	t.graceEnds = time.Now().Add(g.cfg.Grace)
-	if t.shared { // then any server cancels the run
+	if g.cfg.Ties != nil { // then any server cancels the run
 		t.grace = func() {}
+		g.dropped = time.Now()
+		ends := g.dropped.Add(g.cfg.Grace)
 		cur.Close()
-		g.tasks.Go(func() { g.dropShared(t) }) // ends with its statement, or EndGraces
+		g.tasks.Go(func() { g.dropShared(t, ends) }) // ends with its statement, or EndGraces
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.Grace)
@@ -210,7 +234,7 @@ func (t *Tie) wait(ctx context.Context, cur *runtime.RunCursor) {
 		_, err = cur.Next(ctx)
 	}
 	if errors.Is(err, io.EOF) && !t.unanswered(ctx, cur) {
-		t.Release()
+		t.End()
 		return
 	}
 	<-ctx.Done()
@@ -224,7 +248,7 @@ func (t *Tie) wait(ctx context.Context, cur *runtime.RunCursor) {
 		case <-time.After(retryPause):
 		}
 	}
-	t.Release()
+	t.End()
 }
 
 // retryPause is the time before a failed cancel is tried again.
@@ -258,7 +282,7 @@ func (t *Tie) cancel(ctx context.Context, waiting bool) (later bool) {
 		t.reg.cfg.Log.Error("cannot cancel the run of a client that left", "run", t.started.RunID, "thread", t.started.ThreadID,
 			"user", t.who.User(), "project", t.who.Project(), "error", err)
 	}
-	t.Release()
+	t.End()
 	return false
 }
 

@@ -41,7 +41,14 @@ func (s *server) owned() (runtime.Started, *ownership.Tie) {
 
 func (s *server) typist(who runtime.Caller) runtime.Started {
 	s.Helper()
-	started, err := s.Streams.StartRun(s.Context(), who, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
+	return s.start(who, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
+}
+
+// start starts a run that belongs to its connection.
+func (s *server) start(who runtime.Caller, req runtime.StartRequest) runtime.Started {
+	s.Helper()
+	s.Streams.Own(who, &req)
+	started, err := s.Streams.StartRun(s.Context(), who, req)
 	if err != nil {
 		s.Fatal(err)
 	}

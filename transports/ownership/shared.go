@@ -8,94 +8,49 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// In a cluster a client may come back at another server than the one that holds the connection that a run belongs to, and a server
-// may end while a run has its grace. So the database has the ties, too, except those of a server alone, which writes them there
-// before another one that joins takes requests. There the grace of a closed connection runs, and any server cancels the run at its
-// end. A server that ends is no client that left: its open connections lose their runs.
+// On PostgreSQL a client may come back at another server than the one that has the connection that a run belongs to, and a server may end
+// while a run has its grace. So the run's row names the connection, and the grace of a closed connection runs in the database. Any server
+// cancels the run at its end. A server that ends is no client that left: its open connections lose their runs.
 
-// Ties has the ties of all servers of a cluster. See package storage, which implements it.
+// Ties has the ties of all servers. See package storage, which implements it.
 type Ties interface {
-	// Tie ties a run to a connection of t.Instance. With repeat, for a repeated request, it only takes over a tie. It reports
-	// whether the run is tied then.
-	Tie(ctx context.Context, t *runtime.Tie, repeat bool) (bool, error)
-	// Untie removes a tie, unless another server has taken it over or the run was tied again. Without an instance it removes
-	// every tie of the run.
+	// Take ties a run to t.TiedTo, the connection of a repeated request. It reports false if the run belongs to no connection.
+	Take(ctx context.Context, t *runtime.Tie) (bool, error)
+	// Untie unties a run from t.TiedTo, or from any connection if that is empty.
 	Untie(ctx context.Context, t *runtime.Tie) error
-	// Drop begins the grace of a tie whose connection is closed. It removes the tie instead if the client has just joined the
-	// thread at another server.
+	// Drop begins the grace of a run whose connection is closed, if the run still belongs to it. It unties the run instead if the client
+	// has just joined the thread at another server.
 	Drop(ctx context.Context, t *runtime.Tie, grace time.Duration) error
-	// Join removes the ties of a thread whose connections are closed, because a client of its user has joined it at t.Instance.
-	Join(ctx context.Context, t *runtime.Tie) error
-	// Dropped returns the ties of a thread whose connections are closed.
+	// Join unties the runs of a thread whose connections are closed, because a client of its user has joined it at the instance.
+	Join(ctx context.Context, t *runtime.Tie, thread int64, instance string) error
+	// Dropped returns the runs of a thread whose connections are closed.
 	Dropped(ctx context.Context, t *runtime.Tie) ([]runtime.Tie, error)
-	// Overdue returns ties whose grace is over. Other calls do not return them again for some seconds.
+	// Overdue returns runs whose grace is over. Other calls do not return them again for some seconds.
 	Overdue(ctx context.Context) ([]runtime.Tie, error)
 }
 
 // tieTime bounds the work of one request in the database.
 const tieTime = 5 * time.Second
 
-// row returns the tie as the other servers see it.
+// row returns the tie as the database has it.
 func (t *Tie) row() *runtime.Tie {
 	return &runtime.Tie{
 		Project: t.who.Project(), User: t.who.User(), ThreadID: t.started.ThreadID,
-		RunKey: t.started.RunKey, RunID: t.started.RunID, Scope: t.scope, After: t.started.After, Instance: t.reg.cfg.Runtime.Instance(),
+		RunKey: t.started.RunKey, RunID: t.started.RunID, Scope: t.scope, After: t.started.After, TiedTo: t.connection,
 	}
 }
 
-// share ties the run in the database. It reports whether it is tied there, and whether the database has answered. Otherwise the
-// tie is known to this server alone.
-func (g *Registry) share(t *Tie, repeat bool) (shared, known bool) {
-	if g.alone() {
-		return false, false
+// owns reports whether the run belongs to the connection in the database. A repeated request takes over a run of another connection.
+func (t *Tie) owns() bool {
+	if !t.started.Replayed {
+		return t.connection != ""
 	}
+	t.connection = t.reg.newConnection()
 	ctx, cancel := context.WithTimeout(context.Background(), tieTime)
 	defer cancel()
-	shared, err := g.cfg.Ties.Tie(ctx, t.row(), repeat)
-	g.logShared(err)
-	return shared, err == nil
-}
-
-// alone reports whether there is no other server that could know of ties.
-func (g *Registry) alone() bool { return g.cfg.Ties == nil }
-
-// shareAll shares the ties that were made while this server was alone, and those that the database did not take. The grace of a closed
-// connection goes on in the database.
-func (g *Registry) shareAll() {
-	g.sharing.Lock()
-	defer g.sharing.Unlock()
-	began := time.Now()
-	g.mu.Lock()
-	var all []*Tie
-	for _, ties := range g.ties {
-		for _, t := range ties {
-			if !t.shared && !t.provisional {
-				all = append(all, t)
-			}
-		}
-	}
-	g.mu.Unlock()
-	for _, t := range all {
-		if time.Since(began) > retryPause {
-			return // the next look goes on
-		}
-		shared, known := g.share(t, false)
-		if !known {
-			return // the next look tries again
-		}
-		g.mu.Lock()
-		t.shared = shared
-		gone := g.find(t.thread(), t.started.RunKey) != t
-		if shared && !gone && t.grace != nil && !g.stopped {
-			t.grace() // the database has it from now on
-			t.grace = func() {}
-			g.tasks.Go(func() { g.dropShared(t) }) // ends with its statement, or EndGraces
-		}
-		g.mu.Unlock()
-		if shared && gone {
-			g.untie(t.row())
-		}
-	}
+	taken, err := t.reg.cfg.Ties.Take(ctx, t.row())
+	t.reg.logShared(err)
+	return taken || err != nil // then at least this server knows that the client is back
 }
 
 // logShared logs an error of the ties in the database, once a minute.
@@ -107,28 +62,16 @@ func (g *Registry) logShared(err error) {
 }
 
 func (g *Registry) untie(row *runtime.Tie) {
-	if g.alone() {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), tieTime)
 	defer cancel()
 	g.logShared(g.cfg.Ties.Untie(ctx, row))
 }
 
-func (g *Registry) joinShared(th *runtime.Thread) {
-	if g.alone() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), tieTime)
-	defer cancel()
-	g.logShared(g.cfg.Ties.Join(ctx, &runtime.Tie{Project: th.Project, User: th.User, ThreadID: th.ID, Instance: g.cfg.Runtime.Instance()}))
-}
-
 // dropShared begins the grace in the database, and tries again while it is away.
-func (g *Registry) dropShared(t *Tie) {
+func (g *Registry) dropShared(t *Tie, ends time.Time) {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), tieTime)
-		err := g.cfg.Ties.Drop(ctx, t.row(), max(time.Until(t.graceEnds), 0))
+		err := g.cfg.Ties.Drop(ctx, t.row(), max(time.Until(ends), 0))
 		cancel()
 		if err == nil {
 			break
@@ -140,14 +83,12 @@ func (g *Registry) dropShared(t *Tie) {
 		case <-time.After(retryPause):
 		}
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.remove(t)
+	t.End()
 }
 
 // supersedeShared is supersede for the runs whose connections other servers have seen closed.
 func (g *Registry) supersedeShared(ctx context.Context, who runtime.Caller, req *runtime.StartRequest, waiting bool) (some bool) {
-	if req.ThreadID == "" || g.alone() {
+	if req.ThreadID == "" || g.cfg.Ties == nil {
 		return false
 	}
 	rows, err := g.cfg.Ties.Dropped(ctx, &runtime.Tie{Project: who.Project(), User: who.User(), ThreadID: req.ThreadID})
@@ -180,22 +121,24 @@ func (g *Registry) cancelRow(ctx context.Context, row *runtime.Tie, waiting bool
 	return err
 }
 
-// cancelOverdue looks each second for runs whose grace is over, and cancels them. It ends with EndGraces.
+// cancelOverdue looks for runs whose grace is over, and cancels them. It ends with EndGraces.
 func (g *Registry) cancelOverdue() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	tick := time.NewTicker(retryPause)
 	defer tick.Stop()
-	for {
+	for n := 0; ; n++ {
 		select {
 		case <-g.quit:
 			return
 		case <-tick.C:
 		}
-		if g.alone() {
+		g.mu.Lock()
+		idle := time.Since(g.dropped) > g.cfg.Grace+tieTime
+		g.mu.Unlock()
+		if idle && n%5 > 0 { // only servers that have ended may have begun graces
 			continue
 		}
-		g.shareAll()
 		rows, _ := g.cfg.Ties.Overdue(ctx) // the next look tries again
 		for i := range rows {
 			g.tasks.Go(func() { // ends with the cancel

@@ -10,47 +10,52 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/ownership"
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
 // servers are two servers of a cluster.
 type servers struct {
 	x, y *server
+	next func() *server // starts another one
 	db   *sqlx.DB
 }
 
 func cluster(t *testing.T, grace time.Duration) *servers {
 	t.Helper()
-	s, second := alone(t, grace)
-	s.y = second()
+	s := lone(t, grace)
+	s.y = s.next()
 	return s
 }
 
-// alone is cluster before the second server has joined.
-func alone(t *testing.T, grace time.Duration) (s *servers, second func() *server) {
+// lone is cluster without the second server.
+func lone(t *testing.T, grace time.Duration) *servers {
 	t.Helper()
 	url := postgrestest.New(t)
-	start := func() *server {
+	s := &servers{next: func() *server {
 		return &server{transporttest.Start(t, transporttest.Config{
 			Database: url, Streams: transports.StreamConfig{Grace: grace},
 			Runtime: runtime.Config{Limits: runtime.Limits{Grace: time.Second}},
 		})}
-	}
-	s = &servers{x: start(), db: sqlx.MustConnect("postgres", url)}
+	}}
+	s.x, s.db = s.next(), sqlx.MustConnect("postgres", url)
 	t.Cleanup(func() { _ = s.db.Close() })
-	return s, start
+	return s
+}
+
+// rows returns the number of rows of run a.
+func (s *servers) rows() (n int) {
+	s.x.Helper()
+	if err := s.db.Get(&n, `SELECT count(*) FROM ties WHERE run_id = 'a'`); err != nil {
+		s.x.Fatal(err)
+	}
+	return n
 }
 
 // dropped waits until the servers know that the connection of a run is closed.
 func (s *servers) dropped() {
-	s.y.Helper()
-	s.y.Eventually("the connection is closed", func() bool {
-		var n int
-		if err := s.db.Get(&n, "SELECT count(*) FROM ties WHERE grace_ends IS NOT NULL"); err != nil {
-			s.y.Fatal(err)
-		}
-		return n > 0
-	})
+	s.x.Helper()
+	s.x.Eventually("the connection is closed", func() bool { return s.rows() > 0 })
 }
 
 // join has a client join the thread.
@@ -67,12 +72,11 @@ func TestCluster_CancelsARunWhoseClientLeft(t *testing.T) {
 	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
 	started, tie := s.x.owned()
+	if n := s.rows(); n > 0 {
+		t.Errorf("a run whose client is there has %d rows", n)
+	}
 	s.x.drop(tie, started)
 	s.y.Await("a", runtime.Cancelled)
-	var left int
-	s.y.Eventually("the tie is removed", func() bool {
-		return s.db.Get(&left, "SELECT count(*) FROM ties") == nil && left == 0
-	})
 }
 
 // The connection was closed before its server ended.
@@ -85,11 +89,24 @@ func TestCluster_CancelsARunOfAServerThatEnded(t *testing.T) {
 	s.y.Await("a", runtime.Cancelled)
 }
 
+// The connection was closed before the lone server ended.
+func TestCluster_CancelsARunAfterARestart(t *testing.T) {
+	t.Parallel()
+	s := lone(t, 3*time.Second)
+	started, tie := s.x.owned()
+	s.x.drop(tie, started)
+	s.dropped()
+	s.x.Stop()
+	s.next().Await("a", runtime.Cancelled)
+}
+
 func TestCluster_EndOfAServerIsNoClientThatLeft(t *testing.T) {
 	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
-	s.x.Streams.TieRun(peer(true), local, nil, s.x.typist(local))
+	started := s.x.typist(local)
+	s.x.Streams.TieRun(peer(true), local, nil, started)
 	s.x.Stop()
+	s.y.repeats(started, false) // does not own it either
 	s.y.OutlastGrace()
 	s.y.Await("a", runtime.Running)
 }
@@ -105,26 +122,6 @@ func TestCluster_JoinElsewhereEndsTheGrace(t *testing.T) {
 	s.y.Await("a", runtime.Running)
 }
 
-// The client left a server that was alone, and comes back to another one that has just joined.
-func TestCluster_GraceGoesOnBesideAServerThatJoins(t *testing.T) {
-	t.Parallel()
-	s, second := alone(t, time.Minute)
-	started, tie := s.x.owned()
-	s.x.drop(tie, started)
-	s.y = second()
-	count := func() (n int) {
-		if err := s.db.Get(&n, "SELECT count(*) FROM ties"); err != nil {
-			t.Error(err)
-		}
-		return n
-	}
-	if count() != 1 {
-		t.Error("the server that joins does not know the run's owner")
-	}
-	s.y.join()
-	s.y.Eventually("the tie is removed", func() bool { return count() == 0 })
-}
-
 // A server notices late that the client has gone to another one.
 func TestCluster_JoinElsewhereComesBeforeTheDrop(t *testing.T) {
 	t.Parallel()
@@ -136,31 +133,89 @@ func TestCluster_JoinElsewhereComesBeforeTheDrop(t *testing.T) {
 	s.y.Await("a", runtime.Running)
 }
 
+// repeats repeats the request of a run on a connection, and drops that unless it is open.
+func (s *server) repeats(started runtime.Started, open bool) (tie *ownership.Tie) {
+	s.Helper()
+	started.Replayed, started.TiedTo = true, ""
+	tie = s.Streams.TieRun(peer(open), local, nil, started)
+	if !open {
+		s.drop(tie, started)
+	}
+	return tie
+}
+
 func TestCluster_RepeatTakesOverTheRunOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
 	started, tie := s.x.owned()
-	again := started
-	again.Replayed = true
-	repeat := s.y.Streams.TieRun(peer(true), local, nil, again)
+	repeat := s.y.repeats(started, true)
 	s.x.drop(tie, started)
 	s.x.OutlastGrace()
 	s.y.Await("a", runtime.Running)
-	s.y.drop(repeat, again)
+	s.y.drop(repeat, started)
 	s.y.Await("a", runtime.Cancelled)
+}
+
+func TestCluster_RepeatDuringADrop(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"the same server", "another server"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			s := cluster(t, 50*time.Millisecond)
+			second := s.y
+			if at == "the same server" {
+				second = s.x
+			}
+			started, tie := s.x.owned()
+			s.x.drop(tie, started) // is on its way
+			repeat := second.repeats(started, true)
+			second.OutlastGrace()
+			second.Await("a", runtime.Running)
+			second.Eventually("nothing is left of the first connection", func() bool { return s.rows() == 0 })
+			second.drop(repeat, started)
+			second.Await("a", runtime.Cancelled)
+		})
+	}
+}
+
+func TestCluster_RepeatAfterADrop(t *testing.T) {
+	t.Parallel()
+	s := cluster(t, 3*time.Second)
+	started, tie := s.x.owned()
+	s.x.drop(tie, started)
+	s.dropped()
+	s.y.repeats(started, true)
+	s.y.OutlastGrace()
+	s.y.Await("a", runtime.Running)
 }
 
 func TestCluster_RepeatDoesNotOwnADetachedRun(t *testing.T) {
 	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
 	started, tie := s.x.owned()
-	s.y.Streams.Detach(local, started)
-	s.x.drop(tie, started)
 	again := started
 	again.Replayed = true
-	s.y.drop(s.y.Streams.TieRun(peer(false), local, nil, again), again)
+	s.y.Streams.Detach(local, again)
+	s.x.drop(tie, started)
+	s.y.repeats(started, false)
 	s.y.OutlastGrace()
 	s.y.Await("a", runtime.Running)
+}
+
+// The server of the first connection notices late that it is closed.
+func TestCluster_AnsweredRunBelongsToTheConnectionOfTheAnswer(t *testing.T) {
+	t.Parallel()
+	s := cluster(t, 50*time.Millisecond)
+	started, tie := s.x.owned()
+	s.x.Keys <- transporttest.Ask
+	s.y.Await("a", runtime.Waiting)
+	answered := s.y.start(local, runtime.StartRequest{ThreadID: "main", RunID: "b", Resume: s.y.answer()})
+	again := s.y.Streams.TieRun(peer(true), local, nil, answered)
+	s.x.drop(tie, started)
+	s.y.OutlastGrace()
+	s.y.Await("a", runtime.Running)
+	s.y.drop(again, answered)
+	s.y.Await("a", runtime.Cancelled)
 }
 
 func TestCluster_NewMessageReplacesTheRunOfAClientThatLeft(t *testing.T) {

@@ -189,9 +189,11 @@ func (s *Server) Await(run string, want ...runtime.Status) {
 // OutlastGrace returns when the graces of connections that have been dropped are over: one that begins now is.
 func (s *Server) OutlastGrace() {
 	s.Helper()
-	started, err := s.Streams.StartRun(s.Context(), s.Caller, runtime.StartRequest{
+	req := runtime.StartRequest{
 		Agent: "scripted", Messages: []agui.Message{{Role: agui.RoleUser, Content: `{"do": [{"tool": "sleep", "args": {"ms": 600000}}]}`}},
-	})
+	}
+	s.Streams.Own(s.Caller, &req)
+	started, err := s.Streams.StartRun(s.Context(), s.Caller, req)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func (a *asking) start(ctx context.Context) (*transports.RunStream, error) {
 	}
 	req.Edits = !a.t.KeepEdits && !req.KeepsEdits()
 	if !req.Background() {
-		req.Late = a.t.Streams.Late(a.who, req.Idempotency)
+		a.t.Streams.Own(a.who, &req.StartRequest)
 	}
 	started, err := a.t.Streams.StartRun(context.WithoutCancel(ctx), a.who, req.StartRequest)
 	if err != nil {

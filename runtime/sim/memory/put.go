@@ -95,6 +95,7 @@ func (tx *tx) putOne(row data.Row) error {
 		place.Since = place.Since.UTC()
 		tx.queue.put(tx, row.ThreadKey, &place)
 	case *data.RunEnded: // statistics are not stored
+	case *data.RunTie: // nor connections
 	case *data.Delete:
 		tx.delete(row)
 	case *data.Run, *data.RunHead, *data.CancelAsk, *data.RunResult, *data.RunCrashes, *data.RunName, *data.Span, *data.SpanEnd:

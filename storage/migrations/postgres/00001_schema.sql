@@ -91,6 +91,7 @@ CREATE TABLE runs (
     turn              bigint NOT NULL DEFAULT 0,
     answered          boolean NOT NULL,
     owner_instance    text NOT NULL,
+    tied_to           text NOT NULL DEFAULT '', -- the connection that the run belongs to: see data.RunTie
     cancel_asked      text, -- by another instance than the one that executes the run: who asks
     replaces          text,
     roll_back         boolean NOT NULL DEFAULT FALSE,
@@ -353,7 +354,8 @@ CREATE TABLE attachment_uses (
 );
 CREATE INDEX attachment_uses_key ON attachment_uses (attachment_key);
 
--- Runs of a cluster that belong to the connection of their request. A crash of the database ends these connections' claims.
+-- Runs whose connections are closed, and until when their clients may come back. A row counts only while its run is open and tied to the
+-- same connection. A crash of the database removes the rows.
 CREATE UNLOGGED TABLE ties (
     run_key     bigint PRIMARY KEY,
     project_id  text COLLATE "C" NOT NULL,
@@ -362,12 +364,12 @@ CREATE UNLOGGED TABLE ties (
     run_id      text NOT NULL,   -- of the request
     scope       text NOT NULL,   -- of its Idempotency-Key
     after_event bigint NOT NULL, -- the log's end when it was accepted
-    instance    text COLLATE "C" NOT NULL, -- that holds the connection
-    grace_ends  timestamptz, -- the connection is closed: when the run is to be cancelled
-    joined_at   timestamptz  -- when a client of the user joined the thread at another server
+    tied_to     text NOT NULL,
+    ends_at     timestamptz NOT NULL, -- when the run is to be cancelled
+    joined      boolean NOT NULL -- the connection may be open, but a client has joined the thread at another server: until ends_at its closing begins no grace
 );
 CREATE INDEX ties_thread ON ties (project_id, user_id, thread_id);
-CREATE INDEX ties_grace ON ties (grace_ends) WHERE grace_ends IS NOT NULL;
+CREATE INDEX ties_ends ON ties (ends_at);
 
 -- The bytes of attachments, unless a directory or a bucket has them. Chunk 0 is first.
 CREATE TABLE attachment_chunks (

@@ -81,6 +81,7 @@ CREATE TABLE runs (
     turn              INTEGER NOT NULL DEFAULT 0,
     answered          INTEGER NOT NULL,
     owner_instance    TEXT NOT NULL,
+    tied_to           TEXT NOT NULL DEFAULT '', -- the connection that the run belongs to: see data.RunTie
     cancel_asked      TEXT, -- by another instance than the one that executes the run: who asks
     replaces          TEXT,
     roll_back         INTEGER NOT NULL DEFAULT 0,
