@@ -96,13 +96,24 @@ type gone struct{}
 
 func (gone) Gone() bool { return true }
 
-// StartRun is runtime.StartRun for transports whose connections own runs. It first cancels the runs of the same user and
+// StartRun is runtime.StartRun for transports whose connections own runs. It cancels the runs of the same user and
 // thread whose connection is closed, without the rest of their grace: the new request replaces them. A run that waits is
 // cancelled only if req does not answer it. A repeat of a run's own request does not cancel it.
 func (g *Registry) StartRun(ctx context.Context, who runtime.Caller, req runtime.StartRequest) (runtime.Started, error) {
 	g.supersede(ctx, who, &req, false)
 	started, err := g.cfg.Runtime.StartRun(ctx, who, req)
-	if errors.Is(err, runtime.ErrThreadWaiting) && g.supersede(ctx, who, &req, true) {
+	refusal, refused := errors.AsType[*runtime.Error](err)
+	again := false
+	switch { // what other servers have seen closed is read only if the thread may be busy
+	case errors.Is(err, runtime.ErrThreadWaiting):
+		again = g.supersede(ctx, who, &req, true)
+		again = g.supersedeShared(ctx, who, &req, true) || again
+	case refused && (refusal.Kind == runtime.KindConflict || refusal.Kind == runtime.KindOverloaded):
+		again = g.supersedeShared(ctx, who, &req, false)
+	case err == nil && started.Status == runtime.Queued: // its turn comes at once then
+		g.supersedeShared(ctx, who, &req, false)
+	}
+	if again {
 		return g.cfg.Runtime.StartRun(ctx, who, req)
 	}
 	return started, err
@@ -303,7 +314,7 @@ func (g *Registry) supersede(ctx context.Context, who runtime.Caller, req *runti
 			some = true
 		}
 	}
-	return g.supersedeShared(ctx, who, req, waiting) || some
+	return some
 }
 
 // Grace is how long a run outlives its connection.
