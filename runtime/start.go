@@ -127,16 +127,16 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 		if _, ok := offered.Workflow(req.Agent); ok {
 			return refuse(KindNotFound, "unknown_agent", "%q is a workflow: name it in workflowId, not in agent", req.Agent)
 		}
-		return refuse(KindNotFound, "unknown_agent", "There is no agent or workflow %q", req.Agent)
+		return rt.UnknownAgent(c, req.Agent)
 	}
 	if _, ok := offered.Workflow(req.WorkflowID); req.WorkflowID != "" && !ok {
 		if _, ok := offered.Agent(req.WorkflowID); ok {
 			return refuse(KindNotFound, "unknown_workflow", "%q is an agent: name it in agent, not in workflowId", req.WorkflowID)
 		}
-		return refuse(KindNotFound, "unknown_workflow", "There is no agent or workflow %q", req.WorkflowID)
+		return rt.unknown(c, "unknown_workflow", "agent or workflow", req.WorkflowID)
 	}
-	if _, ok := offered.Tool(req.Tool); req.Tool != "" && !ok {
-		return refuse(KindNotFound, "unknown_tool", "There is no tool %q", req.Tool)
+	if _, ok := offered.Tool(req.Tool); req.Tool != "" && !ok && offered.Settled(req.Tool) { // a gateway knows no tools of tool servers
+		return rt.unknown(c, "unknown_tool", "tool", req.Tool)
 	}
 	if req.RewindTo != "" && len(req.Resume) > 0 {
 		return refuse(KindInvalid, "invalid_request", "Give resume or rewindTo, not both: an answer goes on with its run")
@@ -377,9 +377,7 @@ func (s *starting) newRun(ctx context.Context) error {
 		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID,
 		ThreadID: s.th.ID, ConversationID: s.th.ConversationID,
 	}
-	if _, ok := s.rt.Offered(s.c).Workflow(workflow); ok {
-		s.run.Definition = s.rt.work.Definition(s.c.project, workflow)
-	}
+	s.run.Definition = s.rt.work.Definition(s.c.project, workflow)
 	if s.req.Tool != "" {
 		s.run.Definition = graph.OfTool(s.req.Tool)
 	}

@@ -33,8 +33,7 @@ INSERT INTO servers (instance, name, alone, schema, seen_at) VALUES (?, ?, ?, ?,
 ON CONFLICT (instance) DO UPDATE SET alone = excluded.alone`
 
 	deleteServers = `
-DELETE FROM servers
-WHERE instance NOT IN (SELECT id FROM instances WHERE NOT fenced) AND seen_at <= clock_timestamp() - ` + serverRemembered
+DELETE FROM servers WHERE instance NOT IN (SELECT id FROM instances WHERE NOT fenced)`
 
 	// lockInstance finds the instance if it may write, and keeps others from fencing it.
 	lockInstance = `
