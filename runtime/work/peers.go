@@ -180,7 +180,7 @@ func (en *Engine) introduce(ctx context.Context) error {
 	}
 	now := en.loadNow()
 	if s.About != nil && a.Offer == nil {
-		en.log.Warn("this server offers too much to tell the others: they count it as one that may execute any run")
+		en.log.Warn("this server offers too much to tell the others: for them it may execute anything")
 	}
 	if s.About != nil || now != load {
 		s.Load = mustJSON(now)
