@@ -55,9 +55,10 @@ func TestServers_ExecuteWhatOthersAccept(t *testing.T) {
 		g.Rule = rule
 		return guarded{agent{name: "both"}, plugins.Guards{Input: []plugins.Guard{g}}}
 	}
+	lone := plugins.Workflow{Name: "lone", Nodes: []plugins.Node{{ID: "one", Agent: "hello"}}}
 	far := labelled{answers("far", "b", ran), "b"}
 	a, _ := member(t, url, runtime.Config{Addr: "a:1", Identity: runtime.Identity{Settings: map[string]string{"x": "1"}}}, far, sum, flow, both("true"))
-	b, _ := member(t, url, runtime.Config{Addr: "b:1", Identity: runtime.Identity{Labels: []string{"b"}, Settings: map[string]string{"x": "2"}}}, far, sum, flow, both("false"), hello)
+	b, _ := member(t, url, runtime.Config{Addr: "b:1", Identity: runtime.Identity{Labels: []string{"b"}, Settings: map[string]string{"x": "2"}}}, far, sum, flow, both("false"), hello, lone)
 	for _, s := range []runtime.Started{a.start("agent", "far", "go"), a.startWorkflow("workflow", "flow", "go")} {
 		if run := a.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
 			t.Errorf("%s: %+v", run.WorkflowID, run.Error)
@@ -66,23 +67,27 @@ func TestServers_ExecuteWhatOthersAccept(t *testing.T) {
 	if len(ran) != 2 {
 		t.Errorf("b has executed %d runs of its agent", len(ran))
 	}
-	refused := func(want string) {
-		_, err := a.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello"})
-		if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Code != "unknown_agent" || refusal.Detail != want {
-			t.Errorf("an agent that a does not know is refused with %v", err)
+	b.run(b.startWorkflow("continued", "lone", "go"))
+	refused := func(req runtime.StartRequest, code, want string) {
+		t.Helper()
+		req.Messages = user("go")
+		_, err := a.StartRun(t.Context(), local, req)
+		if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Code != code || refusal.Detail != want {
+			t.Errorf("what a does not know is refused with %v", err)
 		}
 	}
 	a.until("a knows what b offers", func() bool { return len(a.known()) == 2 && a.known()[1].Offer != nil })
-	refused(`This server does not know the agent or workflow "hello", but another one does: load the same file everywhere`)
+	refused(runtime.StartRequest{Agent: "hello"}, "unknown_agent", `This server does not know the agent or workflow "hello", but another one does: load the same file everywhere`)
+	refused(runtime.StartRequest{ThreadID: "continued"}, "unknown_workflow", `This server does not know the agent or workflow "lone", but another one does: load the same file everywhere`)
 	if got, want := runtime.Differences(a.known()), []string{
 		"The settings x differ between a:1 and b:1", "The definitions of the agent both differ between a:1 and b:1",
-		"Other servers have definitions that a:1 lacks: agent hello",
+		"Other servers have definitions that a:1 lacks: agent hello, workflow lone",
 	}; !slices.Equal(got, want) {
 		t.Errorf("they differ: %q", got)
 	}
 	b.down()
 	a.until("a has seen that b has ended", func() bool { return len(a.known()) == 1 })
-	refused(`There is no agent or workflow "hello"`)
+	refused(runtime.StartRequest{Agent: "hello"}, "unknown_agent", `There is no agent or workflow "hello"`)
 	late := a.run(a.start("late", "far", "go"))
 	a.until("a run whose label no server has waits for one", func() bool {
 		w := a.WaitOf(t.Context(), &late)
@@ -161,6 +166,9 @@ func TestServers_GatewayStartsNothing(t *testing.T) {
 	must(t, reg.Add(second))
 	must(t, gateway.Replace(t.Context(), reg))
 	call()
+	if _, err := gateway.StartRun(t.Context(), local, runtime.StartRequest{Tool: "slow.no name", Messages: user(`{}`)}); code(err) != "unknown_tool" {
+		t.Errorf("a tool that cannot exist is refused with %v", err)
+	}
 	if len(first.Tools())+len(second.Tools()) > 0 {
 		t.Error("the gateway has started a toolbox")
 	}

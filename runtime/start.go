@@ -135,7 +135,7 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 		}
 		return rt.unknown(c, "unknown_workflow", "agent or workflow", req.WorkflowID)
 	}
-	if _, ok := offered.Tool(req.Tool); req.Tool != "" && !ok && offered.Settled(req.Tool) { // a gateway knows no tools of tool servers
+	if _, ok := offered.Tool(req.Tool); req.Tool != "" && !ok && offered.Settled(req.Tool) { // at a gateway tool servers do not settle
 		return rt.unknown(c, "unknown_tool", "tool", req.Tool)
 	}
 	if req.RewindTo != "" && len(req.Resume) > 0 {
@@ -305,6 +305,9 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 				s.answers[r.Interrupt] = true
 			}
 		}
+	}
+	if c.Answers == nil && s.run.Definition == nil && s.run.Agent != s.run.WorkflowID { // the workflow is that of the thread's last run
+		return nil, s.rt.unknown(s.c, "unknown_workflow", "agent or workflow", s.run.WorkflowID)
 	}
 	if c.Messages, err = s.newMessages(); err != nil {
 		return nil, err

@@ -345,7 +345,7 @@ func (r *Registry) Settle(ctx context.Context, tool string) error {
 // Settled reports whether it is known if the tool exists.
 func (r *Registry) Settled(tool string) bool {
 	box, ok := r.Toolbox(tool)
-	if !ok {
+	if !ok || !pluginName.MatchString(tool) {
 		return true
 	}
 	select {

@@ -22,7 +22,7 @@ import (
 )
 
 // The instances of a cluster describe themselves and their offers to each other. These descriptions are some seconds
-// old: they decide only whether a run waits, or is handed over.
+// old: they decide only whether a run that this one cannot execute waits for another, and whether a run is handed over.
 
 const (
 	// tellEach is the shortest time between two descriptions by an instance.
