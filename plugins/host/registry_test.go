@@ -406,14 +406,9 @@ func TestOffer_TellsPluginsOfProjects(t *testing.T) {
 		if kind == "tool" {
 			node = plugins.Node{Tool: name}
 		}
-		var got string
-		for _, o := range told {
-			if o.Executes(&node) {
-				got += o.Name
-			}
-		}
-		if got != want {
-			t.Errorf("%s is executed by %q, want %q", of, got, want)
+		at := slices.IndexFunc(told, func(o host.Offered) bool { return o.Executes(&node) })
+		if at < 0 && want != "" || at >= 0 && told[at].Name != want {
+			t.Errorf("%s is executed by the plugin %d, want %q", of, at, want)
 		}
 	}
 }
