@@ -146,8 +146,8 @@ type Tuning struct {
 	adjust func(component any) // changes the configuration of a component before it is used; for tests
 }
 
-// Roles of servers of a PostgreSQL database. A gateway executes no runs, and needs no plugins; a worker serves only GET /healthz, /readyz and
-// /metrics.
+// Roles of servers of a PostgreSQL database. A gateway executes no runs: it has the same plugins as the others, and starts none of them. A
+// worker serves only GET /healthz, /readyz and /metrics.
 const (
 	RoleGateway = runtime.Gateway
 	RoleWorker  = runtime.Worker

@@ -131,7 +131,7 @@ func (p *Program) examinePlugins(d *doctor, cfg config.Config) {
 	switch {
 	case err != nil:
 		d.fault("agents", "%v", err)
-	case d.missingPrograms(o.list):
+	case cfg.Role != config.RoleGateway && d.missingPrograms(o.list):
 	case o.assistant != nil:
 		d.ok("agents", "%d agents, tools and workflows, including the agent assistant, whose model comes from the environment.", len(o.list))
 	case o.declared != nil && len(o.declared.Plugins()) > 0:
@@ -143,7 +143,7 @@ func (p *Program) examinePlugins(d *doctor, cfg config.Config) {
 }
 
 // missingPrograms checks that the programs of agents and tool servers exist. A server starts without them, and reports their
-// agents and tools as unhealthy.
+// agents and tools as unhealthy. A gateway starts none.
 func (d *doctor) missingPrograms(list []plugins.Plugin) (missing bool) {
 	for _, plugin := range list {
 		if p, ok := plugin.(interface{ Findable() error }); ok {

@@ -194,8 +194,11 @@ type successor interface {
 }
 
 // begin starts the programs of changed declarations. It fails if one cannot be started: the earlier plugin would be ended for one that
-// does not work. The caller closes what begin returns unless it is offered.
+// does not work. The caller closes what begin returns unless it is offered. A gateway starts no programs.
 func (r *reloader) begin(ctx context.Context, next offers) (begun []successor, err error) {
+	if r.started.Role == config.RoleGateway {
+		return nil, nil
+	}
 	for _, p := range next.list {
 		of, ok := p.(successor)
 		if !ok || !slices.ContainsFunc(r.now.list, func(before plugins.Plugin) bool { return before != p && before.Info().Name == p.Info().Name }) {

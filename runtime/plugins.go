@@ -9,13 +9,25 @@ import (
 // Plugins returns the plugins of this runtime now, over all projects.
 func (rt *Runtime) Plugins() *host.Registry { return rt.work.Plugins() }
 
-// Offered returns the plugins that are offered now for the caller's project: those of this runtime and, in a cluster, of the other
-// servers. Only lookups are allowed. The zero Caller gets none.
+// Offered returns the plugins that this runtime offers now for the caller's project. Only lookups are allowed. The zero Caller gets none.
 func (rt *Runtime) Offered(c Caller) *host.Registry {
 	if c.check() != nil {
 		return new(host.Registry)
 	}
-	return rt.work.Catalog().For(c.project)
+	return rt.work.Plugins().For(c.project)
+}
+
+// UnknownAgent refuses a request for an agent or workflow that is not offered.
+func (rt *Runtime) UnknownAgent(c Caller, name string) error {
+	return rt.unknown(c, "unknown_agent", "agent or workflow", name)
+}
+
+// unknown refuses a request for a plugin that is not offered. It does not name the server that has it, which only admins may see.
+func (rt *Runtime) unknown(c Caller, code, kind, name string) error {
+	if rt.work.IsOffered(c.project, name) {
+		return refuse(KindNotFound, code, "This server does not know the %s %q, but another one does: load the same file everywhere", kind, name)
+	}
+	return refuse(KindNotFound, code, "There is no %s %q", kind, name)
 }
 
 // Replace makes reg the only set of offered plugins; Start must have returned. It compiles reg, which was validated

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/work"
 )
@@ -28,8 +29,8 @@ const (
 	Worker  = work.Worker
 )
 
-// Servers returns to an admin, or to everybody without accounts, the living servers of the database, as this one has seen them some seconds ago, and itself first. Their
-// plugins are those of the caller's project.
+// Servers returns to an admin, or to everybody without accounts, the living servers of the database, as this one has seen them some
+// seconds ago, and itself first. Their offers are those for the caller's project.
 func (rt *Runtime) Servers(c Caller) ([]Server, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func (rt *Runtime) Servers(c Caller) ([]Server, error) {
 	list := rt.work.Servers()
 	list[0].Addr = cmp.Or(list[0].Addr, rt.cfg.Addr)
 	for i := range list {
-		list[i].Offer = list[i].Offer.For(c.project)
+		list[i].Offer = slices.DeleteFunc(slices.Clone(list[i].Offer), func(o host.Offered) bool { return !o.In(c.project) })
 	}
 	return list, nil
 }
@@ -59,12 +60,15 @@ func ServersOf(rows []data.Server) []Server {
 	return list
 }
 
+// mostLacks is how many definitions that a server lacks are named.
+const mostLacks = 10
+
 // Differences says how servers differ that should be equal: one sentence each.
 func Differences(servers []Server) (list []string) {
-	differ := func(what string, of func(*Server) (string, bool)) {
+	differ := func(what string, of func(i int) (string, bool)) {
 		names := make(map[string][]string)
 		for i := range servers {
-			if v, ok := of(&servers[i]); ok {
+			if v, ok := of(i); ok {
 				names[v] = append(names[v], nameOf(&servers[i]))
 			}
 		}
@@ -76,45 +80,39 @@ func Differences(servers []Server) (list []string) {
 			list = append(list, fmt.Sprintf("%s between %s", what, strings.Join(groups, " and ")))
 		}
 	}
-	differ("The versions of Baton differ", func(s *Server) (string, bool) { return s.Version, s.Version != "" })
-	settings, workflows, agents, labels := make(map[string]bool), make(map[string]bool), make(map[string]bool), make(map[string]string)
+	differ("The versions of Baton differ", func(i int) (string, bool) { return servers[i].Version, servers[i].Version != "" })
+	settings, names, labels := make(map[string]bool), make(map[string]bool), make(map[string]string)
+	hashes := make([]map[string]string, len(servers)) // of definitions by their kinds and names, nil if a server has not told them
 	for i := range servers {
 		s := &servers[i]
 		for name := range s.Settings {
 			settings[name] = true
 		}
-		for _, w := range s.Offer.Workflows {
-			workflows[w.Name] = true
+		if s.Offer != nil {
+			hashes[i] = make(map[string]string, len(s.Offer))
 		}
-		for _, a := range s.Offer.Agents {
-			agents[a.Name] = true
-			if a.RunOn != "" {
-				labels[a.RunOn] = a.Name
+		for _, o := range s.Offer {
+			name := o.Kind + " " + o.Name
+			names[name], hashes[i][name] = true, o.Hash
+			if o.RunOn != "" {
+				labels[o.RunOn] = o.Name
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		differ("The settings "+name+" differ", func(s *Server) (string, bool) { v, ok := s.Settings[name]; return v, ok })
+		differ("The settings "+name+" differ", func(i int) (string, bool) { v, ok := servers[i].Settings[name]; return v, ok })
 	}
-	for _, name := range slices.Sorted(maps.Keys(workflows)) {
-		differ("The definitions of the workflow "+name+" differ", func(s *Server) (string, bool) {
-			for _, w := range s.Offer.Workflows {
-				if w.Name == name {
-					return fmt.Sprintf("%+v", w.Nodes), true
-				}
-			}
-			return "", false
-		})
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		differ("The definitions of the "+name+" differ", func(i int) (string, bool) { v, ok := hashes[i][name]; return v, ok })
 	}
-	for _, name := range slices.Sorted(maps.Keys(agents)) {
-		differ("The guards of the agent "+name+" differ", func(s *Server) (string, bool) {
-			for _, a := range s.Offer.Agents {
-				if a.Name == name {
-					return a.Guarded, true
-				}
-			}
-			return "", false
-		})
+	for i := range servers {
+		lacks := slices.DeleteFunc(slices.Sorted(maps.Keys(names)), func(name string) bool { return hashes[i] == nil || hashes[i][name] != "" })
+		if more := len(lacks) - mostLacks; more > 0 {
+			lacks = append(lacks[:mostLacks], fmt.Sprintf("%d more", more))
+		}
+		if len(lacks) > 0 {
+			list = append(list, fmt.Sprintf("Other servers have definitions that %s lacks: %s", nameOf(&servers[i]), strings.Join(lacks, ", ")))
+		}
 	}
 	for _, label := range slices.Sorted(maps.Keys(labels)) {
 		if !slices.ContainsFunc(servers, func(s Server) bool { return s.Role != Gateway && slices.Contains(s.Labels, label) }) {

@@ -2,7 +2,6 @@ package runtime_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage/postgrestest"
@@ -42,34 +42,24 @@ func (b *bench) known() []runtime.Server {
 	return list
 }
 
-// A server offers the plugins of all living servers. A run that it cannot execute is executed by one that can.
-func TestServers_OfferWhatOthersHave(t *testing.T) {
+// A run is executed by a server with its agents, their labels and its tools, whichever has accepted it. Differences are named, and a server
+// refuses what only another one knows.
+func TestServers_ExecuteWhatOthersAccept(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t)
 	ran := make(chan string, 10)
-	sum := tool{plugins.Info{Name: "sum", Description: "Adds.", Parameters: json.RawMessage(`{"type":"object","required":["a"]}`)}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
-		return agui.ToolOutput{}, nil
-	}}
+	sum := tool{plugins.Info{Name: "sum"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, nil }}
 	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "one", Agent: "far"}, {ID: "two", Tool: "sum", Input: `{"a": 1}`, Needs: []string{"one"}}}}
 	both := func(rule string) plugins.Agent {
 		g := verdict(plugins.Verdict{Verdict: plugins.Allow})
 		g.Rule = rule
 		return guarded{agent{name: "both"}, plugins.Guards{Input: []plugins.Guard{g}}}
 	}
-	a, _ := member(t, url, runtime.Config{Identity: runtime.Identity{Name: "a", Settings: map[string]string{"x": "1"}}}, answers("near", "a", nil), both("true"))
-	b, _ := member(t, url, runtime.Config{Identity: runtime.Identity{Name: "b", Settings: map[string]string{"x": "2"}}}, answers("far", "b", ran), sum, flow, both("false"))
-	a.until("a offers what b has", func() bool {
-		_, ok := a.Offered(local).Workflow("flow")
-		return ok
-	})
-	offered := a.Offered(local)
-	if got, ok := offered.Tool("sum"); !ok || got.Info().Description != "Adds." || len(offered.Agents()) != 3 || len(offered.Tools()) != 1 {
-		t.Errorf("a offers %v, %v", offered.Agents(), offered.Tools())
-	}
-	runs := []runtime.Started{a.start("agent", "far", "go"), a.startWorkflow("workflow", "flow", "go")}
-	s, err := a.StartRun(t.Context(), local, runtime.StartRequest{Tool: "sum", ThreadID: "tool", Messages: []agui.Message{{Role: agui.RoleUser, Content: `{"a": 1}`}}})
-	must(t, err)
-	for _, s := range append(runs, s) {
+	lone := plugins.Workflow{Name: "lone", Nodes: []plugins.Node{{ID: "one", Agent: "hello"}}}
+	far := labelled{answers("far", "b", ran), "b"}
+	a, _ := member(t, url, runtime.Config{Addr: "a:1", Identity: runtime.Identity{Settings: map[string]string{"x": "1"}}}, far, sum, flow, both("true"))
+	b, _ := member(t, url, runtime.Config{Addr: "b:1", Identity: runtime.Identity{Labels: []string{"b"}, Settings: map[string]string{"x": "2"}}}, far, sum, flow, both("false"), hello, lone)
+	for _, s := range []runtime.Started{a.start("agent", "far", "go"), a.startWorkflow("workflow", "flow", "go")} {
 		if run := a.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
 			t.Errorf("%s: %+v", run.WorkflowID, run.Error)
 		}
@@ -77,32 +67,32 @@ func TestServers_OfferWhatOthersHave(t *testing.T) {
 	if len(ran) != 2 {
 		t.Errorf("b has executed %d runs of its agent", len(ran))
 	}
-	var names []string
-	for _, s := range a.known() {
-		names = append(names, s.Name)
+	b.run(b.startWorkflow("continued", "lone", "go"))
+	refused := func(req runtime.StartRequest, code, want string) {
+		t.Helper()
+		req.Messages = user("go")
+		_, err := a.StartRun(t.Context(), local, req)
+		if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Code != code || refusal.Detail != want {
+			t.Errorf("what a does not know is refused with %v", err)
+		}
 	}
-	if !slices.Equal(names, []string{"a", "b"}) {
-		t.Errorf("a knows the servers %q", names)
-	}
-	if got := runtime.Differences(a.known()); len(got) != 2 || !strings.Contains(got[0], "settings x differ between") || !strings.Contains(got[1], "guards of the agent both differ") {
+	a.until("a knows what b offers", func() bool { return len(a.known()) == 2 && a.known()[1].Offer != nil })
+	refused(runtime.StartRequest{Agent: "hello"}, "unknown_agent", `This server does not know the agent or workflow "hello", but another one does: load the same file everywhere`)
+	refused(runtime.StartRequest{ThreadID: "continued"}, "unknown_workflow", `This server does not know the agent or workflow "lone", but another one does: load the same file everywhere`)
+	if got, want := runtime.Differences(a.known()), []string{
+		"The settings x differ between a:1 and b:1", "The definitions of the agent both differ between a:1 and b:1",
+		"Other servers have definitions that a:1 lacks: agent hello, workflow lone",
+	}; !slices.Equal(got, want) {
 		t.Errorf("they differ: %q", got)
 	}
 	b.down()
 	a.until("a has seen that b has ended", func() bool { return len(a.known()) == 1 })
+	refused(runtime.StartRequest{Agent: "hello"}, "unknown_agent", `There is no agent or workflow "hello"`)
 	late := a.run(a.start("late", "far", "go"))
-	a.until("a run of an agent whose server has just ended waits for it", func() bool {
+	a.until("a run whose label no server has waits for one", func() bool {
 		w := a.WaitOf(t.Context(), &late)
 		return late.Status == runtime.Queued && w != nil && w.Reason == "no_server"
 	})
-	a.exec("UPDATE servers SET seen_at = seen_at - interval '1 minute' WHERE instance IN (SELECT id FROM instances WHERE fenced)")
-	a.until("a no longer offers what b had", func() bool {
-		_, ok := a.Offered(local).Agent("far")
-		return !ok
-	})
-	_, err = a.StartRun(t.Context(), local, runtime.StartRequest{Agent: "far"})
-	if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Code != "unknown_agent" {
-		t.Errorf("an agent that no server has is refused with %v", err)
-	}
 }
 
 // A run that no living server may execute says so, and fails at a time. A run of an agent that has come back in time does not.
@@ -136,6 +126,52 @@ func TestServers_FailRunsWhoseAgentIsGone(t *testing.T) {
 		}
 	}
 	checkLog(t, a.log("main"))
+}
+
+// distant is a toolbox whose tool is known, and which is healthy, once it has started.
+type distant struct{ *slowBox }
+
+func newDistant() distant {
+	return distant{&slowBox{make(chan struct{}), tool{plugins.Info{Name: "slow.get"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{}, nil
+	}}}}
+}
+
+func (d distant) Start(context.Context) error { close(d.settled); return nil }
+
+func (d distant) Check(context.Context) error {
+	if len(d.Tools()) == 0 {
+		return errors.New("it was not started")
+	}
+	return nil
+}
+
+// A gateway starts no plugins, also when they are replaced. Another server executes its runs, also of tools that the gateway cannot know.
+func TestServers_GatewayStartsNothing(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.New(t)
+	first, second := newDistant(), newDistant()
+	gateway, _ := member(t, url, runtime.Config{Identity: runtime.Identity{Role: runtime.Gateway}}, first)
+	member(t, url, runtime.Config{}, newDistant())
+	call := func() {
+		must(t, gateway.Ready(t.Context()))
+		s, err := gateway.StartRun(t.Context(), local, runtime.StartRequest{Tool: "slow.get", Messages: user(`{}`)})
+		must(t, err)
+		if run := gateway.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
+			t.Errorf("the call has failed: %+v", run.Error)
+		}
+	}
+	call()
+	reg := new(host.Registry)
+	must(t, reg.Add(second))
+	must(t, gateway.Replace(t.Context(), reg))
+	call()
+	if _, err := gateway.StartRun(t.Context(), local, runtime.StartRequest{Tool: "slow.no name", Messages: user(`{}`)}); code(err) != "unknown_tool" {
+		t.Errorf("a tool that cannot exist is refused with %v", err)
+	}
+	if len(first.Tools())+len(second.Tools()) > 0 {
+		t.Error("the gateway has started a toolbox")
+	}
 }
 
 // A gateway executes nothing, and an agent with a label is executed by servers with that label.
@@ -197,17 +233,10 @@ func TestServers_LeaveRunsOfOtherDefinitions(t *testing.T) {
 	}
 }
 
-// Long parts are left out of a server's description. Others do not end runs of plugins that they do not know.
-func TestServers_TellLargeOffers(t *testing.T) {
+// A server whose offer is too long to be told counts as one that may execute any run.
+func TestServers_MayExecuteWhatTheyDoNotTell(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t)
-	many := func(prefix string, n, size int) (list []plugins.Plugin) {
-		schema := json.RawMessage(`{"type":"object","title":"` + strings.Repeat("x", size) + `"}`)
-		for i := range n {
-			list = append(list, tool{info: plugins.Info{Name: fmt.Sprint(prefix, i), Description: strings.Repeat("x", size), Parameters: schema}})
-		}
-		return list
-	}
 	release := make(chan struct{})
 	defer close(release)
 	busy := agent{"busy", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
@@ -217,25 +246,21 @@ func TestServers_TellLargeOffers(t *testing.T) {
 		}
 		return agui.WorkerOutput{}, ctx.Err()
 	}}
-	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Tool: "huge1"}}}
-	a, _ := member(t, url, runtime.Config{}, hello)
-	member(t, url, runtime.Config{}, many("wordy", 3, 200_000)...)
-	member(t, url, runtime.Config{}, many("long", 5, 240_000)...)
-	huge, _ := member(t, url, runtime.Config{Limits: runtime.Limits{Runs: 1}}, append(many("huge", 10_000, 1), busy, flow)...)
-	a.until("a knows what all offer", func() bool {
-		_, ok := a.Offered(local).Agent("busy")
-		return ok && len(a.Offered(local).Tools()) == 8
-	})
-	for name, schema := range map[string]bool{"wordy1": true, "long1": false} {
-		if got, ok := a.Offered(local).Tool(name); !ok || got.Info().Description != "" || got.Info().Parameters != nil != schema {
-			t.Errorf("%s is told as %+v", name, got.Info())
-		}
+	list := []plugins.Plugin{busy, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Tool: "tool1"}}}}
+	for i := range 20_000 {
+		list = append(list, tool{info: plugins.Info{Name: fmt.Sprint("tool", i)}})
 	}
+	a, _ := member(t, url, runtime.Config{}, hello)
+	huge, _ := member(t, url, runtime.Config{Limits: runtime.Limits{Runs: 1}}, list...)
 	huge.start("busy", "busy", "go")
 	s := huge.startWorkflow("main", "flow", "go")
 	<-time.After(8 * time.Second) // a sweep
-	if run := a.run(s); a.WaitOf(t.Context(), &run) != nil && a.WaitOf(t.Context(), &run).Reason == "no_server" {
-		t.Errorf("a run of what a was not told is %s and waits for %+v", run.Status, a.WaitOf(t.Context(), &run))
+	run := a.run(s)
+	if w := a.WaitOf(t.Context(), &run); w == nil || w.Reason != "server_limit" {
+		t.Errorf("a run of what a was not told is %s and waits for %+v", run.Status, w)
+	}
+	if list := a.known(); len(list) != 2 || list[1].Offer != nil || list[1].Version != huge.known()[0].Version {
+		t.Errorf("a knows %d servers", len(list))
 	}
 }
 

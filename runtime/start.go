@@ -129,16 +129,16 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 		if _, ok := offered.Workflow(req.Agent); ok {
 			return refuse(KindNotFound, "unknown_agent", "%q is a workflow: name it in workflowId, not in agent", req.Agent)
 		}
-		return refuse(KindNotFound, "unknown_agent", "There is no agent or workflow %q", req.Agent)
+		return rt.UnknownAgent(c, req.Agent)
 	}
 	if _, ok := offered.Workflow(req.WorkflowID); req.WorkflowID != "" && !ok {
 		if _, ok := offered.Agent(req.WorkflowID); ok {
 			return refuse(KindNotFound, "unknown_workflow", "%q is an agent: name it in agent, not in workflowId", req.WorkflowID)
 		}
-		return refuse(KindNotFound, "unknown_workflow", "There is no agent or workflow %q", req.WorkflowID)
+		return rt.unknown(c, "unknown_workflow", "agent or workflow", req.WorkflowID)
 	}
-	if _, ok := offered.Tool(req.Tool); req.Tool != "" && !ok {
-		return refuse(KindNotFound, "unknown_tool", "There is no tool %q", req.Tool)
+	if _, ok := offered.Tool(req.Tool); req.Tool != "" && !ok && offered.Settled(req.Tool) { // at a gateway tool servers do not settle
+		return rt.unknown(c, "unknown_tool", "tool", req.Tool)
 	}
 	if req.RewindTo != "" && len(req.Resume) > 0 {
 		return refuse(KindInvalid, "invalid_request", "Give resume or rewindTo, not both: an answer goes on with its run")
@@ -308,6 +308,9 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 			}
 		}
 	}
+	if c.Answers == nil && s.run.Definition == nil && s.run.Agent != s.run.WorkflowID { // the workflow is that of the thread's last run
+		return nil, s.rt.unknown(s.c, "unknown_workflow", "agent or workflow", s.run.WorkflowID)
+	}
 	if c.Messages, err = s.newMessages(); err != nil {
 		return nil, err
 	}
@@ -379,9 +382,7 @@ func (s *starting) newRun(ctx context.Context) error {
 		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID, TiedTo: s.req.TiedTo,
 		ThreadID: s.th.ID, ConversationID: s.th.ConversationID,
 	}
-	if _, ok := s.rt.Offered(s.c).Workflow(workflow); ok {
-		s.run.Definition = s.rt.work.Definition(s.c.project, workflow)
-	}
+	s.run.Definition = s.rt.work.Definition(s.c.project, workflow)
 	if s.req.Tool != "" {
 		s.run.Definition = graph.OfTool(s.req.Tool)
 	}

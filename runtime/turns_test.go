@@ -18,13 +18,13 @@ func TestServers_BeginTheRunBehindOneThatBeganElsewhere(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t)
 	hangs, goesOn := halves("limited")
-	x, _ := member(t, url, runtime.Config{}, single{agent{"limited", hangs.Run}}, hello)
-	y, _ := member(t, url, runtime.Config{}, single{agent{"limited", goesOn.Run}})
-	y.until("it knows what the other offers", func() bool { _, ok := y.Offered(local).Agent("hello"); return ok })
+	atX := labelled{answers("next", "x", nil), "x"}
+	x, _ := member(t, url, runtime.Config{Identity: runtime.Identity{Labels: []string{"x"}}}, single{agent{"limited", hangs.Run}}, atX)
+	y, _ := member(t, url, runtime.Config{}, single{agent{"limited", goesOn.Run}}, atX)
 	x.start("long", "limited", "go")
 	<-hangs.began
 	y.wait(x.start("main", "limited", "go").RunID, runtime.Completed)
-	y.wait(y.start("main", "hello", "next").RunID, runtime.Completed)
+	y.wait(y.start("main", "next", "next").RunID, runtime.Completed)
 }
 
 // A limit over all servers is reached by a run that no server executes. Once that has ended, the user's next one begins, also if the server

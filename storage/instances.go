@@ -29,8 +29,7 @@ INSERT INTO servers (instance, name, schema, seen_at) VALUES (?, ?, ?, clock_tim
 ON CONFLICT (instance) DO NOTHING`
 
 	deleteServers = `
-DELETE FROM servers
-WHERE instance NOT IN (SELECT id FROM instances WHERE NOT fenced) AND seen_at <= clock_timestamp() - ` + serverRemembered
+DELETE FROM servers WHERE instance NOT IN (SELECT id FROM instances WHERE NOT fenced)`
 
 	// lockInstance finds the instance if it may write, and keeps others from fencing it.
 	lockInstance = `

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/batonrun/baton/runtime/data"
 )
@@ -19,13 +18,8 @@ UPDATE servers SET about = ?, told = ? WHERE instance = ?`
 UPDATE servers SET load = ? WHERE instance = ?`
 
 	selectServers = `
-SELECT s.instance, COALESCE(i.addr, ''), COALESCE(i.started_at, s.seen_at), s.seen_at, s.draining, COALESCE(i.fenced, TRUE),
-	CASE WHEN s.told = ANY (?) THEN '' ELSE s.about END, s.told, s.load
-FROM servers s LEFT JOIN instances i ON i.id = s.instance
-WHERE NOT i.fenced OR s.seen_at > clock_timestamp() - ` + serverRemembered + ` ORDER BY 6, s.instance LIMIT 1000`
-
-	// serverRemembered is how long others know the offer of a server that has ended.
-	serverRemembered = `interval '60 seconds'`
+SELECT s.instance, i.addr, i.started_at, s.seen_at, s.draining, CASE WHEN s.told = ANY (?) THEN '' ELSE s.about END, s.told, s.load
+FROM servers s JOIN instances i ON i.id = s.instance WHERE NOT i.fenced ORDER BY s.instance LIMIT 1000`
 )
 
 // Tell stores the joined instance's description of itself, on the connection of the watcher: see [data.Store].
@@ -53,7 +47,7 @@ func (c *committer) Tell(ctx context.Context, s *data.Server) error {
 	return nil
 }
 
-// Servers returns the instances that may write, or have ended a moment ago: see [data.Store].
+// Servers returns the instances that may write: see [data.Store].
 func (r keyed) Servers(ctx context.Context, known []string) ([]data.Server, error) {
 	if r.d.single {
 		return nil, nil
@@ -63,7 +57,7 @@ func (r keyed) Servers(ctx context.Context, known []string) ([]data.Server, erro
 
 func servers(ctx context.Context, d *dialect, q querier, known []string) ([]data.Server, error) {
 	return all(ctx, q, func(rows *sql.Rows) (s data.Server, err error) {
-		err = rows.Scan(&s.Instance, &s.Addr, timeInto{&s.StartedAt}, timeInto{&s.SeenAt}, &s.Draining, &s.Ended, &s.About, &s.Hash, &s.Load)
+		err = rows.Scan(&s.Instance, &s.Addr, timeInto{&s.StartedAt}, timeInto{&s.SeenAt}, &s.Draining, &s.About, &s.Hash, &s.Load)
 		return s, err
 	}, selectServers, d.list(known))
 }
@@ -83,6 +77,5 @@ func Cluster(ctx context.Context, cfg Config) (list []data.Server, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, reads.Close()) }()
-	list, err = servers(ctx, d, &pool{DB: reads, d: d}, nil)
-	return slices.DeleteFunc(list, func(s data.Server) bool { return s.Ended }), err
+	return servers(ctx, d, &pool{DB: reads, d: d}, nil)
 }

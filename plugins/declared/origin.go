@@ -24,7 +24,7 @@ func (r *reader) origin(path string, declaration any) host.Origin {
 		case d.Command != nil:
 			o.Kind = host.OriginProcess
 		default:
-			o.Provider, o.Model, o.Tools = d.Provider, d.Model, d.Tools
+			o.Provider, o.Model, o.System, o.Tools = d.Provider, d.Model, d.System, d.Tools
 		}
 	}
 	return o

@@ -13,15 +13,8 @@ func (r *Registry) For(project string) *Registry {
 	if !r.limited {
 		return r
 	}
-	if r.parts != nil {
-		views := make([]*Registry, len(r.parts))
-		for i, p := range r.parts {
-			views[i] = p.For(project)
-		}
-		return views[0].With(views[1:])
-	}
 	view := &Registry{
-		origins: r.origins, begun: r.begun,
+		origins: r.origins, begun: r.begun, unstarted: r.unstarted,
 		agents: in(project, r.agents), tools: in(project, r.tools), boxes: in(project, r.boxes), workflows: in(project, r.workflows),
 	}
 	maps.DeleteFunc(view.workflows, func(_ string, w plugins.Workflow) bool {

@@ -21,6 +21,7 @@ type Origin struct {
 
 	Provider string
 	Model    string
+	System   string   // the system prompt
 	Tools    []string // names or patterns of the tools it can call
 }
 
@@ -44,6 +45,9 @@ type From struct {
 // Health returns the health reported by a plugin of the registry, or by the Toolbox of a tool. It is nil without a
 // dependency or an observation.
 func (r *Registry) Health(p plugins.Plugin) *plugins.Health {
+	if r.unstarted {
+		return nil
+	}
 	if box, ok := r.toolbox(p); ok {
 		p = box
 	}
@@ -58,10 +62,8 @@ func (r *Registry) Health(p plugins.Plugin) *plugins.Health {
 func (r *Registry) Unwell() map[string]string {
 	unwell := make(map[string]string)
 	for _, e := range r.list {
-		if s, ok := e.Plugin.(plugins.Reporter); ok {
-			if h := s.Health(); h != nil && !h.OK {
-				unwell[e.Info().Name] = h.Detail
-			}
+		if h := r.Health(e.Plugin); h != nil && !h.OK {
+			unwell[e.Info().Name] = h.Detail
 		}
 		if c, ok := e.Plugin.(Chooser); ok {
 			if why := r.crowded(c); why != "" {

@@ -28,15 +28,16 @@ type Registry struct {
 	begun     time.Time            // when Start was called
 	limited   bool                 // some plugins are limited to projects
 	origins   map[originKey]Origin // of plugins added with From
-	parts     []*Registry          // that With has joined, if some of their plugins are limited to projects
+	unstarted bool                 // see KeepUnstarted
 }
 
 // entry is a plugin, shared by the registries that contain it.
 type entry struct {
 	plugins.Plugin
 
-	mu    sync.Mutex // guards users; locked while the plugin starts or closes
-	users int        // registries that have started and not closed it
+	mu      sync.Mutex // guards the fields below; locked while the plugin starts or closes
+	users   int        // registries that have started and not closed it
+	started bool       // the plugin is a Starter, and has been started and not closed
 }
 
 // Reserved is a name that agents and workflows cannot have: /api/v1/agui/events is the stream of all runs.
@@ -287,12 +288,18 @@ func same(a, b plugins.Plugin) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
+// KeepUnstarted makes the registry serve lookups only: Start then starts no plugin, Check passes, and no plugin has a Health. Call it
+// before sharing the registry.
+func (r *Registry) KeepUnstarted() { r.unstarted = true }
+
 // Start starts the plugins that are Starters in the order they were added. It stops at the first error; call Close in
 // any case. Start must be called once.
 func (r *Registry) Start(ctx context.Context) error {
-	r.begun = time.Now()
+	if !r.unstarted {
+		r.begun = time.Now()
+	}
 	for _, e := range r.list {
-		if err := e.start(ctx); err != nil {
+		if err := e.start(ctx, !r.unstarted); err != nil {
 			return fmt.Errorf("start plugin %q: %w", e.Info().Name, err)
 		}
 		r.started++
@@ -338,7 +345,7 @@ func (r *Registry) Settle(ctx context.Context, tool string) error {
 // Settled reports whether it is known if the tool exists.
 func (r *Registry) Settled(tool string) bool {
 	box, ok := r.Toolbox(tool)
-	if !ok {
+	if !ok || !pluginName.MatchString(tool) {
 		return true
 	}
 	select {
@@ -368,13 +375,15 @@ func mayMatch(pattern, prefix string) bool {
 	return strings.HasPrefix(pattern, prefix)
 }
 
-func (e *entry) start(ctx context.Context) error {
+// start counts a registry as a user of the plugin, and starts the plugin if the registry needs it started.
+func (e *entry) start(ctx context.Context, needed bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s, ok := e.Plugin.(plugins.Starter); ok && e.users == 0 {
+	if s, ok := e.Plugin.(plugins.Starter); ok && needed && !e.started {
 		if err := s.Start(ctx); err != nil {
 			return err
 		}
+		e.started = true
 	}
 	e.users++
 	return nil
@@ -393,21 +402,25 @@ func (r *Registry) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (e *entry) close(ctx context.Context, started bool) error {
+func (e *entry) close(ctx context.Context, used bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if started {
+	if used {
 		e.users--
 	}
 	c, closes := e.Plugin.(plugins.Closer)
-	if _, starts := e.Plugin.(plugins.Starter); !closes || e.users > 0 || starts && !started {
+	if _, starts := e.Plugin.(plugins.Starter); !closes || e.users > 0 || starts && !e.started {
 		return nil
 	}
+	e.started = false
 	return c.Close(ctx)
 }
 
 // Check calls the plugins that are Checkers in turn and returns the joined errors.
 func (r *Registry) Check(ctx context.Context) error {
+	if r.unstarted {
+		return nil
+	}
 	var errs []error
 	for _, e := range r.list {
 		c, ok := e.Plugin.(plugins.Checker)

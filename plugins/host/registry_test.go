@@ -337,24 +337,6 @@ func TestRegistry_ForProject(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: got %s, want %s", project, got, want)
 		}
-		var told host.Offer
-		var names []string
-		if text, err := json.Marshal(r.Offer()); err != nil || json.Unmarshal(text, &told) != nil { // as another server tells it
-			t.Fatal(err)
-		}
-		told = told.For(project)
-		for _, list := range [][]host.Described{told.Agents, told.Tools} {
-			for _, d := range list {
-				names = append(names, d.Name)
-			}
-			names = append(names, "|")
-		}
-		for _, w := range told.Workflows {
-			names = append(names, w.Name)
-		}
-		if got := strings.Join(names, " "); got != want {
-			t.Errorf("%q: another server shows %s, want %s", project, got, want)
-		}
 		_, found := view.Agent("one")
 		_, called := view.Tool("hammer")
 		_, runs := view.Workflow("by-agent")
@@ -367,47 +349,94 @@ func TestRegistry_ForProject(t *testing.T) {
 	}
 }
 
-// Another server knows whether runs may override the model of an agent.
-func TestOffer_TellsWhatIsOverridable(t *testing.T) {
-	r := new(host.Registry)
-	if err := r.Add(modelled{spec{info: plugins.Info{Name: "model"}}}, spec{info: plugins.Info{Name: "plain"}}); err != nil {
+// An unstarted registry starts and checks nothing. It closes what needs no start.
+func TestRegistry_KeepUnstarted(t *testing.T) {
+	var log []string
+	opened := struct {
+		spec
+		plugins.Closer
+	}{spec{info: plugins.Info{Name: "opened"}}, lived{log: &log, spec: spec{info: plugins.Info{Name: "opened"}}}}
+	var r host.Registry
+	if err := r.Add(lived{spec: spec{info: plugins.Info{Name: "a"}}, log: &log}, opened, reporting{&box{name: "files"}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, of := range []*host.Registry{r, r.Offer().Registry()} {
-		for name, want := range map[string]bool{"model": true, "plain": false} {
-			a, _ := of.Agent(name)
-			if o, ok := a.(host.Overridable); (ok && o.Overridable()) != want {
-				t.Errorf("%s: %v, want %v", name, !want, want)
+	r.KeepUnstarted()
+	if err := errors.Join(r.Start(t.Context()), r.Check(t.Context()), r.Close(t.Context())); err != nil || !slices.Equal(log, []string{"close opened"}) {
+		t.Errorf("%q, %v", log, err)
+	}
+	files, _ := r.For("p").Toolbox("files.read")
+	if h := r.For("p").Health(files); h != nil || len(r.Unwell()) > 0 {
+		t.Errorf("%+v, %v", h, r.Unwell())
+	}
+}
+
+func TestOffer_TellsPluginsOfProjects(t *testing.T) {
+	r := new(host.Registry)
+	if err := r.Add(
+		spec{info: plugins.Info{Name: "a", Projects: []string{"p1", "p2"}}}, spec{info: plugins.Info{Name: "gpu", RunOn: "gpu"}},
+		toolNamed("t"), boxFor{&box{name: "files"}},
+		plugins.Workflow{Name: "both", Projects: []string{"p2", "p3"}, Nodes: []plugins.Node{{ID: "n", Agent: "a"}, {ID: "m", Tool: "t"}}},
+		plugins.Workflow{Name: "never", Nodes: []plugins.Node{{ID: "n", Agent: "a"}, {ID: "m", Tool: "files.read"}}},
+	); err != nil {
+		t.Fatal(err)
+	}
+	var told []host.Offered
+	if text, err := json.Marshal(r.Offer()); err != nil || json.Unmarshal(text, &told) != nil {
+		t.Fatal(err)
+	}
+	for project, want := range map[string]string{
+		"p1": "agent a, agent gpu on gpu, tool t",
+		"p2": "agent a, agent gpu on gpu, tool t, workflow both",
+		"p3": "agent gpu on gpu, tool t",
+		"p4": "agent gpu on gpu, tool t, tool server files",
+	} {
+		var got []string
+		for _, o := range told {
+			if o.In(project) {
+				got = append(got, strings.TrimSuffix(o.Kind+" "+o.Name+" on "+o.RunOn, " on "))
 			}
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: got %q, want %s", project, got, want)
+		}
+	}
+	for of, want := range map[string]string{"agent a": "a", "tool t": "t", "tool files.read": "files", "tool filesystem.read": "", "agent t": ""} {
+		kind, name, _ := strings.Cut(of, " ")
+		node := plugins.Node{Agent: name}
+		if kind == "tool" {
+			node = plugins.Node{Tool: name}
+		}
+		at := slices.IndexFunc(told, func(o host.Offered) bool { return o.Executes(&node) })
+		if at < 0 && want != "" || at >= 0 && told[at].Name != want {
+			t.Errorf("%s is executed by the plugin %d, want %q", of, at, want)
 		}
 	}
 }
 
-type modelled struct{ spec }
-
-func (modelled) Overridable() bool { return true }
-
-// Servers may have plugins of one name for different projects.
-func TestRegistry_WithJoinsEachProject(t *testing.T) {
-	of := func(text string, projects ...string) *host.Registry {
+// A definition has the same hash on each server, wherever its file is and whatever its program says of itself.
+func TestOffer_HashesDefinitions(t *testing.T) {
+	of := func(p plugins.Plugin, origin host.Origin) string {
 		r := new(host.Registry)
-		if err := r.Add(
-			spec{info: plugins.Info{Name: "x", Description: text, Projects: projects}},
-			plugins.Workflow{Name: "flow", Description: text, Projects: projects, Nodes: []plugins.Node{{ID: "n", Agent: "x"}}},
-		); err != nil {
+		if err := r.Add(host.From{Plugin: p, Origin: origin}); err != nil {
 			t.Fatal(err)
 		}
-		return r
+		return r.Offer()[0].Hash
 	}
-	union := of("first", "p1", "p2").With([]*host.Registry{of("second", "p2", "p3"), of("third", "p4")})
-	for project, want := range map[string]string{"p1": "first", "p2": "first", "p3": "second", "p4": "third", "p5": ""} {
-		view, got := union.For(project), ""
-		if a, ok := view.Agent("x"); ok {
-			got = a.Info().Description
-		}
-		if flow, _ := view.Workflow("flow"); got != want || flow.Description != want {
-			t.Errorf("%s finds the agent of %q and the workflow of %q, want %q", project, got, flow.Description, want)
-		}
+	origin := host.Origin{Kind: host.OriginYAML, File: "a.yaml", Line: 1, Model: "m", System: "Be brief."}
+	info := plugins.Info{Name: "x", Description: "one"}
+	first := of(spec{info: info}, origin)
+	moved, other := origin, origin
+	moved.File, moved.Line, other.System = "b.yaml", 2, "Be long."
+	described, guarded := info, info
+	described.Description, guarded.Guards = "two", plugins.Guards{Input: []plugins.Guard{{Agent: "judge"}}}
+	flow := func(agent string) plugins.Workflow {
+		return plugins.Workflow{Name: "f", Nodes: []plugins.Node{{ID: "n", Agent: agent}}}
+	}
+	if of(spec{info: info}, moved) != first || of(spec{info: described}, origin) != first {
+		t.Error("equal definitions have different hashes")
+	}
+	if of(spec{info: info}, other) == first || of(spec{info: guarded}, origin) == first || of(flow("a"), origin) == of(flow("b"), origin) {
+		t.Error("different definitions have the same hash")
 	}
 }
 

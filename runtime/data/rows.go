@@ -69,7 +69,6 @@ type Server struct {
 	Instance, Addr    string
 	StartedAt, SeenAt time.Time // by the database's clock
 	Draining          bool      // it hands its runs over and takes none
-	Ended             bool      // it may not write any more
 	About             []byte    // JSON: who it is and what it offers, 1 MiB at most
 	Hash              string    // of About, empty before the first Tell
 	Load              []byte    // JSON: what it does now

@@ -64,8 +64,7 @@ type Store interface {
 	// Tell stores the joined instance's description of itself for the others. An empty About or Load stays as it was. Tell does not
 	// wait for a running commit.
 	Tell(ctx context.Context, s *Server) error
-	// Servers returns the instances that may write, ordered by their ids, and then those that have ended in the last minute; 1000 at
-	// most. About is empty where its hash is among known.
+	// Servers returns the instances that may write, ordered by their ids, 1000 at most. About is empty where its hash is among known.
 	Servers(ctx context.Context, known []string) ([]Server, error)
 	// Shared reports whether other instances may write the database at the same time.
 	Shared() bool

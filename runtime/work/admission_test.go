@@ -29,7 +29,7 @@ func newCrowd(t *testing.T, perUser int64) *crowd {
 	a := newAdmission(&cfg, func(string) int { return 0 })
 	a.asked = quota.New(quota.Limits{Total: 100, PerUser: perUser})
 	a.said, a.saidLimit = quota.New(quota.Limits{Total: 1000, PerProject: 800, PerUser: 400}), 400
-	en := &Engine{cfg: cfg, store: c, runs: &runs{}, peers: newPeers(nil), abandoned: t.Context()}
+	en := &Engine{cfg: cfg, store: c, runs: &runs{}, peers: newPeers(), abandoned: t.Context()}
 	c.d = newDispatcher(en)
 	c.d.admission, en.dispatcher = a, c.d
 	return c

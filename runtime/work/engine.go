@@ -44,7 +44,7 @@ type Config struct {
 	NoPrompts bool      // what models are sent and answer is not stored
 
 	Identity Identity
-	// Offered is called with the plugins of all servers once they have changed.
+	// Offered is called with the current registry once it was replaced.
 	Offered func(*host.Registry)
 	// Revoked is called when another server may have revoked the credentials that were reports. It may be nil.
 	Revoked func(ctx context.Context, were func(credential string) bool)
@@ -172,7 +172,7 @@ type Engine struct {
 
 // New compiles the registry's workflows and tool schemas.
 func New(cfg Config) (*Engine, error) {
-	first, err := newOffer(cfg.Registry)
+	first, err := newOffer(cfg.Registry, cfg.Identity.Role)
 	if err != nil {
 		return nil, err
 	}
@@ -189,9 +189,9 @@ func New(cfg Config) (*Engine, error) {
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
 	en.dispatcher = newDispatcher(en)
-	en.peers = newPeers(cfg.Registry)
-	en.offers = &offers{log: cfg.Log, changed: en.unite, now: first, earlier: make(map[*offer]bool)}
-	en.replies = &replies{en.offers, en.peers, cfg.FrameBytes}
+	en.peers = newPeers()
+	en.offers = &offers{log: cfg.Log, role: cfg.Identity.Role, changed: en.offersChanged, now: first, earlier: make(map[*offer]bool)}
+	en.replies = &replies{en.offers, cfg.FrameBytes}
 	en.admission = newAdmission(&en.cfg, en.concurrency)
 	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
 	if en.shared {
@@ -203,6 +203,11 @@ func New(cfg Config) (*Engine, error) {
 	en.commits = commit.New(cfg.Commits)
 	en.runs.commits = en.commits
 	return en, nil
+}
+
+func (en *Engine) offersChanged() {
+	en.cfg.Offered(en.Plugins())
+	en.looker.heed(false)
 }
 
 // Commits returns the queue of everything that this process writes.

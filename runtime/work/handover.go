@@ -71,7 +71,7 @@ func (s *step) pass(ctx context.Context) error {
 	if !l.en.handing.Load() || s.isInside(ctx) {
 		return nil
 	}
-	if _, elsewhere, _ := l.en.others(&l.run.RunHead, l.plan()); !elsewhere {
+	if elsewhere, _ := l.en.others(&l.run.RunHead, l.plan()); !elsewhere {
 		return nil // until the end of the drain
 	}
 	l.mu.Lock()

@@ -23,6 +23,7 @@ type offer struct {
 // offers holds the current offer and the earlier ones that are still held.
 type offers struct {
 	log     *slog.Logger
+	role    string // of the instance
 	changed func() // called once another offer is current
 
 	mu      sync.Mutex // guards the fields below, and offer.holders
@@ -30,7 +31,11 @@ type offers struct {
 	earlier map[*offer]bool
 }
 
-func newOffer(reg *host.Registry) (*offer, error) {
+// newOffer compiles a registry. A gateway executes nothing, and leaves the plugins unstarted.
+func newOffer(reg *host.Registry, role string) (*offer, error) {
+	if role == Gateway {
+		reg.KeepUnstarted()
+	}
 	graphs, err := graph.Compile(reg)
 	if err != nil {
 		return nil, err
@@ -82,7 +87,7 @@ func (o *offers) concurrency(agent string) int {
 // closed when the last of them has ended or waits. When Replace fails, nothing has changed and the started plugins of reg
 // are closed. It must be called by one goroutine at a time.
 func (o *offers) Replace(ctx context.Context, reg *host.Registry) error {
-	next, err := newOffer(reg)
+	next, err := newOffer(reg, o.role)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func TestOffers_CloseOnceUnheld(t *testing.T) {
 	if err := reg.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	first, err := newOffer(reg)
+	first, err := newOffer(reg, "")
 	if err != nil {
 		t.Fatal(err)
 	}

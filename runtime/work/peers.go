@@ -23,12 +23,12 @@ import (
 )
 
 // The instances of a cluster describe themselves and their offers to each other. These descriptions are some seconds
-// old: they decide only which runs this one leaves to them.
+// old: they decide only whether a run that this one cannot execute waits for another, and whether a run is handed over.
 
 const (
 	// tellEach is the shortest time between two descriptions by an instance.
 	tellEach = 3 * time.Second
-	// maxAbout is the largest description of an instance, in bytes.
+	// maxAbout is the largest description of an instance, in bytes. The offer of one with more is not told.
 	maxAbout = 1 << 20
 	// mostNeeds is the number of runs whose nodes are remembered.
 	mostNeeds = 20_000
@@ -44,7 +44,7 @@ type Identity struct {
 	Settings map[string]string `json:"settings"`         // hashes of the settings that all servers should have in common, by their names
 }
 
-// Roles of instances of a cluster. A gateway executes no runs; a worker serves no clients.
+// Roles of instances of a cluster. A gateway executes no runs and starts no plugins; a worker serves no clients.
 const (
 	Gateway = "gateway"
 	Worker  = "worker"
@@ -79,27 +79,22 @@ type Server struct {
 	Draining          bool      // it stops, and takes no run
 	Identity
 	Load
-	Offer host.Offer
-
-	plugins *host.Registry // of Offer
-	hash    string         // of its description, empty before it has sent one
+	Offer []host.Offered // nil while it is not known: the instance then counts as one that may execute anything
 }
 
 // about is the part of a description that seldom changes.
 type about struct {
 	Identity
-	Offer host.Offer `json:"offer"`
+	Offer []host.Offered `json:"offer"`
 }
 
 // peers are the instances of a cluster.
 type peers struct {
-	catalog atomic.Pointer[host.Registry] // the plugins of all instances
-	beside  atomic.Int64                  // other instances that may write
+	beside atomic.Int64 // other instances that may write
 
 	mu      sync.Mutex // guards the fields below
 	counts  ServerCounts
-	servers []Server           // the living ones, ordered by id, also this one
-	ended   []Server           // those that have ended in the last minute: what they offered is accepted, and waits
+	servers []Server           // ordered by id, also this one
 	known   map[string]*Server // descriptions, by their hashes
 	sent    string             // the hash of the description that this instance has sent
 	load    Load               // as it was sent
@@ -118,31 +113,26 @@ type absence struct {
 	since time.Time
 }
 
-func newPeers(own *host.Registry) *peers {
-	p := &peers{known: make(map[string]*Server), needs: make(map[int64][]plugins.Node), next: make(map[int64]absence)}
-	p.catalog.Store(own)
-	return p
+func newPeers() *peers {
+	return &peers{known: make(map[string]*Server), needs: make(map[int64][]plugins.Node), next: make(map[int64]absence)}
 }
-
-// Catalog returns the plugins that this instance or another one of the cluster offers, or has offered until a minute ago. It serves
-// lookups only.
-func (p *peers) Catalog() *host.Registry { return p.catalog.Load() }
 
 // Definition returns the definition of the workflow that a run of a project stores at its start, or nil.
 func (en *Engine) Definition(project, workflow string) json.RawMessage {
 	own := en.currentOffer()
-	if _, ok := own.plugins.For(project).Workflow(workflow); ok {
-		return own.graphs.Workflow(workflow).Definition
-	}
-	w, ok := en.Catalog().For(project).Workflow(workflow)
-	if !ok {
+	if _, ok := own.plugins.For(project).Workflow(workflow); !ok {
 		return nil
 	}
-	definition, err := json.Marshal(w)
-	if err != nil {
-		panic(err) // it was read from JSON
-	}
-	return definition
+	return own.graphs.Workflow(workflow).Definition
+}
+
+// IsOffered reports whether another instance offers an agent, a tool or a workflow of that name in a project, as they were last read.
+func (en *Engine) IsOffered(project, name string) bool {
+	en.peers.mu.Lock()
+	defer en.peers.mu.Unlock()
+	return slices.ContainsFunc(en.servers, func(s Server) bool {
+		return s.ID != en.cfg.Instance && slices.ContainsFunc(s.Offer, func(o host.Offered) bool { return o.Name == name && o.In(project) })
+	})
 }
 
 // Servers returns the living instances as they were last read, this one first.
@@ -150,18 +140,12 @@ func (en *Engine) Servers() []Server {
 	en.peers.mu.Lock()
 	list := slices.Clone(en.servers)
 	en.peers.mu.Unlock()
-	own := en.here()
-	own.Offer, own.Load, own.Draining = own.plugins.Offer(), en.loadNow(), en.Stopping()
+	own := Server{ID: en.cfg.Instance, Identity: en.cfg.Identity, Offer: en.Plugins().Offer(), Load: en.loadNow(), Draining: en.Stopping()}
 	if at := slices.IndexFunc(list, func(s Server) bool { return s.ID == own.ID }); at >= 0 {
 		own.Addr, own.StartedAt, own.SeenAt = list[at].Addr, list[at].StartedAt, list[at].SeenAt
 		list = slices.Delete(list, at, at+1)
 	}
 	return slices.Insert(list, 0, own)
-}
-
-// here is this instance.
-func (en *Engine) here() Server {
-	return Server{ID: en.cfg.Instance, Identity: en.cfg.Identity, plugins: en.Plugins()}
 }
 
 // OthersLive reports whether another instance may write, as the last look has seen them, a second ago. What is sent and read only for
@@ -184,21 +168,22 @@ func (en *Engine) introduce(ctx context.Context) error {
 	if time.Since(at) < tellEach {
 		return nil
 	}
-	about, partial := en.describe()
-	s := data.Server{About: about}
+	a := about{en.cfg.Identity, en.Plugins().Offer()}
+	s := data.Server{About: mustJSON(a)}
+	if len(s.About) > maxAbout {
+		a.Offer = nil
+		s.About = mustJSON(a)
+	}
 	sum := sha256.Sum256(s.About)
 	if s.Hash = hex.EncodeToString(sum[:]); s.Hash == sent {
 		s.About = nil
 	}
 	now := en.loadNow()
-	if s.About != nil && partial {
-		en.log.Warn("this server offers too much to tell the others: what they do not know begins here only")
+	if s.About != nil && a.Offer == nil {
+		en.log.Warn("this server offers too much to tell the others: for them it may execute anything")
 	}
 	if s.About != nil || now != load {
-		var err error
-		if s.Load, err = json.Marshal(now); err != nil {
-			panic(err) // numbers always encode
-		}
+		s.Load = mustJSON(now)
 		if err := en.store.Tell(ctx, &s); err != nil {
 			return err
 		}
@@ -207,20 +192,6 @@ func (en *Engine) introduce(ctx context.Context) error {
 	defer en.peers.mu.Unlock()
 	en.sent, en.load, en.sentAt = s.Hash, now, time.Now()
 	return nil
-}
-
-// describe returns this instance's description, without parts of its offer if that is too long. A gateway offers nothing.
-func (en *Engine) describe() (text []byte, partial bool) {
-	a := about{Identity: en.cfg.Identity}
-	if a.Role != Gateway {
-		a.Offer = en.Plugins().Offer()
-	}
-	text, err := json.Marshal(a)
-	for n := 0; n < 4 && (err != nil || len(text) > maxAbout); n++ { // a tool of another program may have a schema that is no JSON
-		a.Offer = a.Offer.Shorter(n)
-		text, err = json.Marshal(a)
-	}
-	return text, a.Offer.Partial
 }
 
 // meet reads the descriptions of the other instances.
@@ -235,32 +206,26 @@ func (en *Engine) meet(ctx context.Context) error {
 		clear(en.missing) // the time without an answer does not count
 		return err
 	}
-	if en.learn(rows) {
-		en.unite()
-	}
+	en.learn(rows)
 	return nil
 }
 
-// learn remembers the descriptions of the instances. It reports whether their plugins may have changed.
-func (en *Engine) learn(rows []data.Server) (changed bool) {
-	en.peers.mu.Lock()
-	defer en.peers.mu.Unlock()
-	used, list, living := make(map[string]*Server), make([]Server, 0, len(rows)), 0
+// learn remembers the descriptions of the instances.
+func (p *peers) learn(rows []data.Server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	used, list := make(map[string]*Server), make([]Server, len(rows))
 	var counts ServerCounts
 	for i := range rows {
 		row := &rows[i]
-		about := en.known[row.Hash]
+		about := p.known[row.Hash]
 		if about == nil {
 			about = new(readServer(row))
 		}
 		if row.Hash != "" {
 			used[row.Hash] = about
 		}
-		list = append(list, about.in(row))
-		if row.Ended {
-			continue
-		}
-		living++
+		list[i] = about.in(row)
 		if about.Role != Worker && !row.Draining {
 			counts.Clients++
 		}
@@ -268,10 +233,7 @@ func (en *Engine) learn(rows []data.Server) (changed bool) {
 			counts.Runs++
 		}
 	}
-	en.counts = counts
-	changed = !slices.EqualFunc(slices.Concat(en.servers, en.ended), list, func(a, b Server) bool { return a.ID == b.ID && a.hash == b.hash })
-	en.servers, en.ended, en.known = list[:living:living], list[living:], used
-	return changed
+	p.counts, p.servers, p.known = counts, list, used
 }
 
 // ReadServer reads the description of an instance.
@@ -284,7 +246,7 @@ func ReadServer(row *data.Server) Server {
 func readServer(row *data.Server) Server {
 	var a about
 	_ = json.Unmarshal(row.About, &a)
-	return Server{Identity: a.Identity, Offer: a.Offer, plugins: a.Offer.Registry(), hash: row.Hash}
+	return Server{Identity: a.Identity, Offer: a.Offer}
 }
 
 // in returns the server with the part that often changes.
@@ -295,31 +257,13 @@ func (s *Server) in(row *data.Server) Server {
 	return now
 }
 
-// unite makes the catalog, after a change here or elsewhere.
-func (en *Engine) unite() {
-	en.peers.mu.Lock()
-	var others []*host.Registry
-	for _, s := range slices.Concat(en.servers, en.ended) {
-		if s.ID != en.cfg.Instance {
-			others = append(others, s.plugins)
-		}
-	}
-	own := en.Plugins()
-	if len(others) > 0 {
-		own = own.With(others)
-	}
-	en.catalog.Store(own)
-	en.peers.mu.Unlock()
-	en.cfg.Offered(own)
-	en.looker.heed(false)
-}
-
-// executes reports whether an instance may execute a run with these nodes, nil for those of its workflow.
-func (s *Server) executes(run *data.RunHead, nodes []plugins.Node) bool {
-	if s.Role == Gateway {
+// canExecute reports whether this instance may execute a run with these nodes, nil for those of its workflow: it has the agents and
+// tools, and the agents' labels.
+func (en *Engine) canExecute(run *data.RunHead, nodes []plugins.Node) bool {
+	if en.cfg.Identity.Role == Gateway {
 		return false
 	}
-	reg := s.plugins.For(run.Project)
+	reg := en.Plugins().For(run.Project)
 	if nodes == nil {
 		w, ok := reg.Workflow(run.WorkflowID)
 		if !ok {
@@ -334,7 +278,19 @@ func (s *Server) executes(run *data.RunHead, nodes []plugins.Node) bool {
 			return !is && !boxed
 		}
 		a, ok := reg.Agent(n.Agent)
-		return !ok || a.Info().RunOn != "" && !slices.Contains(s.Labels, a.Info().RunOn)
+		return !ok || a.Info().RunOn != "" && !slices.Contains(en.cfg.Identity.Labels, a.Info().RunOn)
+	})
+}
+
+// mayExecute reports whether another instance may execute these nodes for a project, as far as it has told.
+func (s *Server) mayExecute(project string, nodes []plugins.Node) bool {
+	if s.Role == Gateway || s.Draining {
+		return false
+	}
+	return s.Offer == nil || !slices.ContainsFunc(nodes, func(n plugins.Node) bool {
+		return !slices.ContainsFunc(s.Offer, func(o host.Offered) bool {
+			return o.Executes(&n) && o.In(project) && (o.RunOn == "" || slices.Contains(s.Labels, o.RunOn))
+		})
 	})
 }
 
@@ -351,11 +307,8 @@ func (p *peers) nodesOf(run *data.RunHead) []plugins.Node {
 	return p.needs[run.Key]
 }
 
-// offersRun reports whether this instance may execute a run: it has the run's agents and tools, and their labels.
-func (en *Engine) offersRun(run *data.RunHead) bool {
-	own := en.here()
-	return own.executes(run, en.nodesOf(run))
-}
+// offersRun is canExecute for the nodes of a run, as far as its head has them.
+func (en *Engine) offersRun(run *data.RunHead) bool { return en.canExecute(run, en.nodesOf(run)) }
 
 // offersFound is offersRun for a run that was found in the database. If this instance does not have the run's workflow, it reads what the
 // run was started with. known is false if that is not possible now.
@@ -401,8 +354,8 @@ func (en *Engine) remember(run int64, nodes []plugins.Node) {
 
 // declines reports whether a run was started with a workflow some of whose agents or tools this instance lacks. The run is left to others.
 func (en *Engine) declines(l *live) bool {
-	own, run := en.here(), &l.run.RunHead
-	if !en.shared || own.executes(run, l.plan()) {
+	run := &l.run.RunHead
+	if !en.shared || en.canExecute(run, l.plan()) {
 		return false
 	}
 	en.remember(run.Key, l.plan())
@@ -418,21 +371,18 @@ func (l *live) plan() []plugins.Node {
 	return nodes
 }
 
-// others reports whether another instance that does not stop may execute a run with these nodes, nil for those of its workflow, and
-// whether one of them has a free slot. maybe counts also servers whose offer is not fully known.
-func (en *Engine) others(run *data.RunHead, nodes []plugins.Node) (maybe, any, free bool) {
+// others reports whether another instance that does not stop may execute a run with these nodes, and whether one of them has a free
+// slot. Any instance may execute nil, nodes that have not been read yet.
+func (en *Engine) others(run *data.RunHead, nodes []plugins.Node) (may, free bool) {
 	en.peers.mu.Lock()
 	defer en.peers.mu.Unlock()
 	for i := range en.servers {
 		s := &en.servers[i]
-		if s.ID == en.cfg.Instance || s.Draining {
-			continue
+		if s.ID != en.cfg.Instance && s.mayExecute(run.Project, nodes) {
+			may, free = true, free || s.Free > 0
 		}
-		executes := s.executes(run, nodes)
-		maybe = maybe || executes || s.hash == "" || s.Offer.Partial
-		any, free = any || executes, free || executes && s.Free > 0
 	}
-	return maybe, any, free
+	return may, free
 }
 
 // noteAbsent notes the queued runs that no instance may execute.
@@ -479,7 +429,7 @@ func (en *Engine) offersOrNotes(ctx context.Context, run *data.RunHead) bool {
 	if offers || !known {
 		return offers
 	}
-	if maybe, _, _ := en.others(run, en.nodesOf(run)); maybe {
+	if may, _ := en.others(run, en.nodesOf(run)); may {
 		return false
 	}
 	en.peers.mu.Lock()

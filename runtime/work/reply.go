@@ -20,7 +20,6 @@ import (
 // replies checks answers to questions, and prepares them for their decision.
 type replies struct {
 	offers     *offers
-	peers      *peers
 	frameBytes int
 }
 
@@ -103,9 +102,10 @@ func (rs *replies) checkAnswer(project string, in *data.Interrupt, e *agui.Resum
 // checkEdit validates edited arguments against the schema of the tool, or of the agent called as a tool. It accepts any object for a
 // tool that is no longer offered: the call itself fails then.
 func (rs *replies) checkEdit(project, name string, args json.RawMessage) error {
-	offered := rs.peers.Catalog().For(project)
+	own := rs.offers.currentOffer()
+	offered := own.plugins.For(project)
 	if tool, ok := offered.Tool(name); ok {
-		_, err := rs.offers.currentOffer().graphs.FitArgs(tool, args)
+		_, err := own.graphs.FitArgs(tool, args)
 		return err
 	}
 	if _, ok := offered.Agent(name); !ok {

@@ -70,10 +70,10 @@ func (en *Engine) whyQueued(run *data.RunHead) string {
 		if full := en.admission.cappedScope(data.Name{Project: run.Project, User: run.User}); full != quota.None {
 			return shortage{slot: full}.reason()
 		}
-		switch maybe, _, free := en.others(run, en.nodesOf(run)); {
+		switch may, free := en.others(run, en.nodesOf(run)); {
 		case free:
 			return "" // another server is about to claim it
-		case !maybe:
+		case !may:
 			return "no_server" // a sweep will count from now on until it fails
 		}
 		return "server_limit"

@@ -3,12 +3,9 @@
 package agui
 
 import (
-	"fmt"
-
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/wire"
@@ -83,22 +80,20 @@ func (t Transport) decode(c *fiber.Ctx, who runtime.Caller, agent string, body [
 	if who, err = transports.InBody(c, who, req.ProjectID); err != nil {
 		return req, runtime.Caller{}, err
 	}
-	offered := t.Runtime.Offered(who)
-	if _, err := find(offered, agent); err != nil {
+	if _, err := find(t.Runtime, who, agent); err != nil {
 		return req, runtime.Caller{}, err
 	}
-	return req, who, req.Address(offered, agent)
+	return req, who, req.Address(t.Runtime.Offered(who), agent)
 }
 
-// find returns the offered agent or workflow of that name. They share one namespace.
-func find(reg *host.Registry, name string) (plugins.Plugin, error) {
+// find returns the agent or workflow of that name that is offered to the caller. They share one namespace.
+func find(rt *runtime.Runtime, who runtime.Caller, name string) (plugins.Plugin, error) {
+	reg := rt.Offered(who)
 	if a, ok := reg.Agent(name); ok {
 		return a, nil
 	}
 	if w, ok := reg.Workflow(name); ok {
 		return w, nil
 	}
-	return nil, &runtime.Error{
-		Kind: runtime.KindNotFound, Code: "unknown_agent", Detail: fmt.Sprintf("There is no agent or workflow %q", name),
-	}
+	return nil, rt.UnknownAgent(who, name)
 }

@@ -77,12 +77,11 @@ type humanInTheLoop struct {
 
 // capabilities answers GET capabilities.
 func (t Transport) capabilities(c *fiber.Ctx, who runtime.Caller) error {
-	offered := t.Runtime.Offered(who)
-	p, err := find(offered, agentOf(c))
+	p, err := find(t.Runtime, who, agentOf(c))
 	if err != nil {
 		return err
 	}
-	return c.JSON(capabilitiesOf(offered, p))
+	return c.JSON(capabilitiesOf(t.Runtime.Offered(who), p))
 }
 
 // capabilitiesOf returns the capabilities of an agent or a workflow among the offered plugins.

@@ -147,7 +147,7 @@ func (k copilotKit) connect(c *fiber.Ctx, who runtime.Caller, agent string, body
 
 // stop cancels the run that the body names or, without a body, the thread's runs that are queued or running.
 func (k copilotKit) stop(c *fiber.Ctx, who runtime.Caller, agent, thread string, body []byte) error {
-	if _, err := find(k.Runtime.Offered(who), agent); err != nil {
+	if _, err := find(k.Runtime, who, agent); err != nil {
 		return err
 	}
 	var named struct {

@@ -23,7 +23,7 @@ import (
 
 // look answers TanStack AI's GET {agent}: with a thread's messages, or with the events of a run.
 func (t Transport) look(c *fiber.Ctx, who runtime.Caller) error {
-	if _, err := find(t.Runtime.Offered(who), agentOf(c)); err != nil {
+	if _, err := find(t.Runtime, who, agentOf(c)); err != nil {
 		return err
 	}
 	thread, run := c.Query("threadId"), c.Query("runId")

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins/host"
@@ -30,7 +31,7 @@ type Server struct {
 	Queued    int        `json:"queued"`                         // Number of queued runs of all servers, as far as this server knows.
 	Agents    []string   `json:"agents"`                         // Agents it offers in the project of the request.
 	Workflows []string   `json:"workflows"`                      // Workflows it offers.
-	Tools     []string   `json:"tools"`                          // Tools it offers.
+	Tools     []string   `json:"tools"`                          // Tools it offers, and tool servers, which stand for their tools.
 }
 
 // NewServers returns the description of servers.
@@ -47,7 +48,9 @@ func newServer(of *runtime.Server) Server {
 	s := Server{
 		ID: of.ID, Name: orNull(of.Name), Address: orNull(of.Addr), Version: orNull(of.Version), Role: "all", Labels: list(of.Labels),
 		Draining: of.Draining, Running: of.Running, Free: of.Free, Queued: of.Queued,
-		Agents: namesOf(of.Offer.Agents), Workflows: []string{}, Tools: namesOf(of.Offer.Tools),
+		Agents:    namesOf(of.Offer, host.KindAgent),
+		Workflows: namesOf(of.Offer, host.KindWorkflow),
+		Tools:     namesOf(of.Offer, host.KindTool, host.KindToolbox),
 	}
 	if of.Role != "" {
 		s.Role = of.Role
@@ -58,16 +61,17 @@ func newServer(of *runtime.Server) Server {
 	if !of.SeenAt.IsZero() {
 		s.StartedAt, s.SeenAt = stampOrNull(&of.StartedAt), stampOrNull(&of.SeenAt)
 	}
-	for i := range of.Offer.Workflows {
-		s.Workflows = append(s.Workflows, of.Offer.Workflows[i].Name)
-	}
 	return s
 }
 
-func namesOf(list []host.Described) []string {
-	names := make([]string, len(list))
-	for i := range list {
-		names[i] = list[i].Name
+// namesOf returns the sorted names of the plugins of these kinds.
+func namesOf(offer []host.Offered, kinds ...string) []string {
+	names := []string{}
+	for i := range offer {
+		if slices.Contains(kinds, offer[i].Kind) {
+			names = append(names, offer[i].Name)
+		}
 	}
+	slices.Sort(names)
 	return names
 }

@@ -22,12 +22,8 @@ type Beside struct {
 	Broken func(what string)
 }
 
-const (
-	// longestLook is how long after the last look at the instances another one may follow it, and how old the last look of a successor may be.
-	longestLook = 3 * time.Second
-	// remembered is how long an instance that has ended is among the Servers.
-	remembered = time.Minute
-)
+// longestLook is how long after the last look at the instances another one may follow it, and how old the last look of a successor may be.
+const longestLook = 3 * time.Second
 
 // OpenBeside returns a connection for another process that writes beside others.
 func (db *Database) OpenBeside(b Beside) *Store {
@@ -127,7 +123,7 @@ func (s *Store) Servers(ctx context.Context, known []string) (list []data.Server
 	defer s.mu.Unlock()
 	for _, in := range s.instances {
 		row := in.about
-		if row.Ended = in.End != ""; s.beside == nil || row.Ended && s.clock().Sub(row.SeenAt) >= remembered {
+		if s.beside == nil || in.End != "" {
 			continue
 		}
 		if slices.Contains(known, row.Hash) {
@@ -135,9 +131,7 @@ func (s *Store) Servers(ctx context.Context, known []string) (list []data.Server
 		}
 		list = append(list, row)
 	}
-	slices.SortFunc(list, func(a, b data.Server) int {
-		return cmp.Or(order(a.Ended, b.Ended), cmp.Compare(a.Instance, b.Instance))
-	})
+	slices.SortFunc(list, func(a, b data.Server) int { return cmp.Compare(a.Instance, b.Instance) })
 	return list, ctx.Err()
 }
 

@@ -5071,7 +5071,7 @@ export interface components {
             agents: string[];
             /** @description Workflows it offers. */
             workflows: string[];
-            /** @description Tools it offers. */
+            /** @description Tools it offers, and tool servers, which stand for their tools. */
             tools: string[];
         };
         /** @description The limits of the whole server, over all projects. */
