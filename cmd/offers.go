@@ -194,7 +194,7 @@ type successor interface {
 }
 
 // begin starts the programs of changed declarations. It fails if one cannot be started: the earlier plugin would be ended for one that
-// does not work. The caller closes what begin returns unless it is offered. A gateway starts no programs.
+// does not work. The caller closes the result of begin unless it is offered. A gateway starts no programs.
 func (r *reloader) begin(ctx context.Context, next offers) (begun []successor, err error) {
 	if r.started.Role == config.RoleGateway {
 		return nil, nil

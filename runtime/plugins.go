@@ -17,13 +17,8 @@ func (rt *Runtime) Offered(c Caller) *host.Registry {
 	return rt.work.Plugins().For(c.project)
 }
 
-// UnknownAgent refuses a request for an agent or workflow that is not offered.
-func (rt *Runtime) UnknownAgent(c Caller, name string) error {
-	return rt.unknown(c, "unknown_agent", "agent or workflow", name)
-}
-
-// unknown refuses a request for a plugin that is not offered. It does not name the server that has it, which only admins may see.
-func (rt *Runtime) unknown(c Caller, code, kind, name string) error {
+// Unknown refuses a request for a plugin that is not offered. It does not name the server that has it, which only admins may see.
+func (rt *Runtime) Unknown(c Caller, code, kind, name string) error {
 	if rt.work.IsOffered(c.project, name) {
 		return refuse(KindNotFound, code, "This server does not know the %s %q, but another one does: load the same file everywhere", kind, name)
 	}

@@ -11,9 +11,9 @@ import (
 )
 
 // Start joins the database as a new instance, takes over the runs that a crashed or stopped instance left, and begins
-// to claim queued runs. It blocks until every open run is accounted for, and while the database is away, and fails if that does not
+// to claim queued runs. It blocks until every open run is accounted for (on PostgreSQL runs are taken over later), and while the database is away, and fails if that does not
 // pass: the database is damaged, or may not be written. If the database has no room, Start returns at once: the runtime serves reads, Ready
-// reports the reason, and the start completes when there is room. Beside an instance that was alone until then, Start takes some seconds longer.
+// reports the reason, and the start completes when there is room.
 func (rt *Runtime) Start(ctx context.Context) error {
 	if err := rt.Plugins().Start(ctx); err != nil {
 		return err

@@ -82,7 +82,7 @@ func Differences(servers []Server) (list []string) {
 	}
 	differ("The versions of Baton differ", func(i int) (string, bool) { return servers[i].Version, servers[i].Version != "" })
 	settings, names, labels := make(map[string]bool), make(map[string]bool), make(map[string]string)
-	hashes := make([]map[string]string, len(servers)) // of definitions by their kinds and names, nil if a server has not told them
+	hashes := make([]map[string]string, len(servers)) // of definitions by their kinds and names, nil if a server has not sent them
 	for i := range servers {
 		s := &servers[i]
 		for name := range s.Settings {

@@ -233,7 +233,7 @@ func TestServers_LeaveRunsOfOtherDefinitions(t *testing.T) {
 	}
 }
 
-// A server whose offer is too long to be told counts as one that may execute any run.
+// A server with an offer that is too long to be sent counts as one that may execute any run.
 func TestServers_MayExecuteWhatTheyDoNotTell(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t)

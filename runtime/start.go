@@ -129,16 +129,16 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 		if _, ok := offered.Workflow(req.Agent); ok {
 			return refuse(KindNotFound, "unknown_agent", "%q is a workflow: name it in workflowId, not in agent", req.Agent)
 		}
-		return rt.UnknownAgent(c, req.Agent)
+		return rt.Unknown(c, "unknown_agent", "agent or workflow", req.Agent)
 	}
 	if _, ok := offered.Workflow(req.WorkflowID); req.WorkflowID != "" && !ok {
 		if _, ok := offered.Agent(req.WorkflowID); ok {
 			return refuse(KindNotFound, "unknown_workflow", "%q is an agent: name it in agent, not in workflowId", req.WorkflowID)
 		}
-		return rt.unknown(c, "unknown_workflow", "agent or workflow", req.WorkflowID)
+		return rt.Unknown(c, "unknown_workflow", "agent or workflow", req.WorkflowID)
 	}
 	if _, ok := offered.Tool(req.Tool); req.Tool != "" && !ok && offered.Settled(req.Tool) { // at a gateway tool servers do not settle
-		return rt.unknown(c, "unknown_tool", "tool", req.Tool)
+		return rt.Unknown(c, "unknown_tool", "tool", req.Tool)
 	}
 	if req.RewindTo != "" && len(req.Resume) > 0 {
 		return refuse(KindInvalid, "invalid_request", "Give resume or rewindTo, not both: an answer goes on with its run")
@@ -309,7 +309,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 		}
 	}
 	if c.Answers == nil && s.run.Definition == nil && s.run.Agent != s.run.WorkflowID { // the workflow is that of the thread's last run
-		return nil, s.rt.unknown(s.c, "unknown_workflow", "agent or workflow", s.run.WorkflowID)
+		return nil, s.rt.Unknown(s.c, "unknown_workflow", "agent or workflow", s.run.WorkflowID)
 	}
 	if c.Messages, err = s.newMessages(); err != nil {
 		return nil, err

@@ -25,16 +25,20 @@ UPDATE given_keys SET last = ? WHERE name = ? AND last < ?`
 // for each row. A restart may skip as many keys.
 const keysAhead = 1000
 
-// keysAtOnce is the number of keys that PostgreSQL gives out at once. They serve for keysFor at most, so that the keys of all servers are in
-// the order of their time, up to that.
+// keysAtOnce is the number of keys that PostgreSQL gives out at once.
+const keysAtOnce = 64
+
+// Keys that were taken serve for a time, so that those of all servers are in the order of their time, up to that. The last run of a thread
+// is found by its key, and the next one follows the end of the one before.
 const (
-	keysAtOnce = 64
-	keysFor    = time.Second
+	threadKeysFor = time.Second
+	runKeysFor    = 20 * time.Millisecond
 )
 
 // keys gives out keys for new rows, outside of transactions, so that it waits for no commit.
 type keys struct {
-	table string
+	table  string
+	serves time.Duration // how long keys that were taken serve
 
 	mu    sync.Mutex // guards the fields below
 	known bool       // whether last is, on SQLite
@@ -63,7 +67,7 @@ func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) 
 		k.last++
 		return k.last, nil
 	}
-	if len(k.free) == 0 || time.Since(k.taken) > keysFor {
+	if len(k.free) == 0 || time.Since(k.taken) > k.serves {
 		now := time.Now()
 		k.free = nil
 		if err := c.write.SelectContext(ctx, &k.free, c.d.statement(reserveKeys, plain), k.table, keysAtOnce); err != nil { // beside the session

@@ -184,7 +184,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	}
 	db.committer = &committer{
 		writer: db.writer, read: db.read, codec: codec, watcher: newWatcher(db.cfg, db.d),
-		threadKeys: keys{table: "threads"}, runKeys: keys{table: "runs"},
+		threadKeys: keys{table: "threads", serves: threadKeysFor}, runKeys: keys{table: "runs", serves: runKeysFor},
 	}
 	b := beside{db.writer, db.read}
 	db.accounts, db.saved, db.attachments, db.retention, db.counter = accounts(b), saved(b), attachments(b), retention(b), counter(b)

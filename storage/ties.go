@@ -22,11 +22,12 @@ UPDATE runs SET tied_to = ''
 WHERE key = ? AND tied_to <> '' AND ? IN ('', tied_to) AND status IN ('QUEUED', 'RUNNING', 'WAITING')`
 
 	// dropTie sees the run as a repeat at the same time leaves it. It does nothing if the client has joined the thread at another
-	// server while this one noticed that the connection is closed.
+	// server while this one noticed that the connection is closed, or if this server was fenced.
 	dropTie = `
 INSERT INTO ties (` + tieColumns + `, ends_at, joined)
 SELECT project_id, user_id, ?, key, ?, ?, CAST(? AS bigint), tied_to, clock_timestamp() + ? * interval '1 millisecond', FALSE FROM runs
-WHERE key = ? AND tied_to = ? AND status IN ('QUEUED', 'RUNNING', 'WAITING') FOR NO KEY UPDATE
+WHERE key = ? AND tied_to = ? AND status IN ('QUEUED', 'RUNNING', 'WAITING')
+	AND EXISTS (SELECT 1 FROM instances WHERE id = split_part(tied_to, '.', 1) AND NOT fenced) FOR NO KEY UPDATE OF runs
 ON CONFLICT (run_key) DO UPDATE SET run_id = excluded.run_id, scope = excluded.scope, after_event = excluded.after_event,
 	tied_to = excluded.tied_to, ends_at = excluded.ends_at, joined = FALSE
 WHERE NOT ties.joined OR ties.tied_to <> excluded.tied_to OR ties.ends_at < clock_timestamp()`

@@ -82,7 +82,6 @@ func command() *cobra.Command {
 		runsCommand(&o),
 		viewersCommand(&o),
 		idleCommand(&o),
-		leaveCommand(&o),
 		cancelCommand(&o),
 		crowdCommand(&o),
 		besideCommand(&o),

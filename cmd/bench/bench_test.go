@@ -49,7 +49,6 @@ func TestBench_PassesItsOwnChecks(t *testing.T) {
 		"viewers --viewers 20 --events 10 --delay 5ms --bursts 2 --gap 10ms",
 		"cancel --runs 2 --sleep 100ms",
 		"idle --streams 5",
-		"leave --viewers 5 --events 5 --after 1ms",
 	} {
 		if err := measure(t, append(strings.Fields(args), "--server", url)...); err != nil {
 			t.Errorf("%s: %v", args, err)

@@ -203,7 +203,7 @@ func (o *clusterOptions) play(ctx context.Context, db *database, g group, each b
 		return err
 	}
 	sum.commits += after - commits
-	if err := pause(ctx, 2*time.Second); err != nil { // until the sessions have told of their transactions
+	if err := pause(ctx, 2*time.Second); err != nil { // until the sessions have reported their transactions
 		return err
 	}
 	after, err = db.transactions(ctx)
@@ -220,8 +220,7 @@ func (o *clusterOptions) reportPlayed(name string, p, alone *played) report {
 	r := report{name: fmt.Sprintf("%d runs of 20 tokens, %d at once, %s, %d rounds", o.total, o.atOnce, name, o.rounds)}
 	s, cores := p.took.Seconds(), float64(runtime.NumCPU())
 	r.add("durable runs, and per core of the machine", "/s", p.runs/s, p.runs/s/cores)
-	r.add("stored events, and per core of the machine", "/s", p.events/s, p.events/s/cores)
-	r.add("delivered events, and per core of the machine", "/s", p.events/s, p.events/s/cores)
+	r.add("stored and delivered events, and per core of the machine", "/s", p.events/s, p.events/s/cores)
 	r.add("durable runs per second of the servers' CPU", "/s", p.runs/p.used.Seconds())
 	r.add("durable runs per second of CPU, with PostgreSQL's on this machine", "/s", p.runs/(p.used+p.database).Seconds())
 	r.add("transactions per run, with those of a pause", "", p.transactions/p.runs)

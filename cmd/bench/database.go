@@ -9,7 +9,7 @@ import (
 	_ "github.com/lib/pq" // the driver
 )
 
-// database is the PostgreSQL database of the servers, to measure what it does.
+// database is the PostgreSQL database of the servers, to measure its work.
 type database struct {
 	*sql.DB
 

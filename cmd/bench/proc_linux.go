@@ -82,7 +82,7 @@ func familyCPU(pid int) time.Duration {
 	return sum
 }
 
-// status is what the kernel says of a process.
+// status has figures of a process from the kernel.
 type status struct {
 	parent     int
 	own, ended time.Duration // CPU time, also of children that have ended

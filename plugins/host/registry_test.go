@@ -349,7 +349,7 @@ func TestRegistry_ForProject(t *testing.T) {
 	}
 }
 
-// An unstarted registry starts and checks nothing. It closes what needs no start.
+// An unstarted registry starts and checks nothing. It closes plugins that need no start.
 func TestRegistry_KeepUnstarted(t *testing.T) {
 	var log []string
 	opened := struct {

@@ -58,7 +58,7 @@ type Instance struct {
 	SeenAt   time.Time // its last sign of life, approximately
 }
 
-// Watched is what an instance has seen of the others.
+// Watched has the view of an instance of the others.
 type Watched struct {
 	Others int  // that may write
 	Gone   bool // one has ended since the last look, or drains

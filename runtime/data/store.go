@@ -54,7 +54,7 @@ type Store interface {
 	// wraps ErrFenced, ErrUnavailable, ErrTooSlow, ErrConflict or ErrDiskFull, or is the fault of the data.
 	Commit(ctx context.Context, n int64, b *Batch) error
 	// NewThreadKey and NewRunKey return keys for new rows. No key is returned twice. Each is
-	// higher than those that an instance got more than a second before the call. They do not wait for a running commit, and may be called concurrently.
+	// higher than those that an instance got a second before the call, of a run 20 ms. They do not wait for a running commit, and may be called concurrently.
 	NewThreadKey(ctx context.Context) (int64, error)
 	NewRunKey(ctx context.Context) (int64, error)
 	// Now returns the database's time, which its rows have.

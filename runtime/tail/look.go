@@ -12,7 +12,7 @@ import (
 
 // Beside other instances, this process knows a log while it executes a run of the thread: then it alone writes. Any other log is looked
 // at in the database, regularly while it has readers. A reader ends only after a look that began when the reader had all events that
-// were known, or shortly after a decision of this process.
+// were known, or shortly after the end of a run of this process.
 
 // errLook means that the reader must look at the log before it knows whether it has ended.
 var errLook = errors.New("look at the log")
@@ -209,8 +209,8 @@ func (l *Logs) executes(key int64) bool {
 	return t.here
 }
 
-// knowsEnd reports whether t.busy is right now that the reader is at the end, or was when a decision was made here a moment ago: that the
-// reader was not quicker makes no difference. t.mu is held.
+// knowsEnd reports whether t.busy is right now that the reader is at the end, or was a moment ago, when a run ended here: that the reader
+// was not quicker makes no difference. t.mu is held.
 func (r *Cursor) knowsEnd() bool {
 	if r.t.here || !r.t.logs.cfg.Shared || time.Since(r.t.decided) < freshFor {
 		return true

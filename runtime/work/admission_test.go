@@ -214,7 +214,7 @@ func TestLooker_PausesWhileRowsCannotBeTaken(t *testing.T) {
 	c.claims(3)
 	c.ask("eve", 4, 0)
 	c.d.looker.signal = make(chan struct{}, 1)
-	c.d.en.beside.Store(1) // and no row can be taken
+	c.d.en.runs.shared = true // and no row can be taken
 	c.d.looker.mark(false)
 	rows, more, err := c.d.looker.choose()
 	if len(rows) > 0 || !more || !errors.Is(err, data.ErrDiskFull) || len(c.d.looker.signal) > 0 {

@@ -158,12 +158,14 @@ type Engine struct {
 	fence      sync.Once   // closes fenced
 	committing atomic.Bool // the queue is at work
 
-	handing     atomic.Bool  // runs are handed over to another instance
-	shown       atomic.Int64 // see Show
-	drained     atomic.Bool  // drain has returned
-	searchUntil atomic.Int64 // until when orphans are looked for often, because an instance has ended
-	frees       atomic.Int64 // how often room has become free
-	nextExpiry  atomic.Int64 // when expire searches next, in Unix milliseconds
+	handing       atomic.Bool           // runs are handed over to another instance
+	shown         atomic.Int64          // see Show
+	drained       atomic.Bool           // drain has returned
+	aloneUntil    atomic.Int64          // until when no other instance lives, as this one has seen them
+	orphanWeights map[int64]data.Weight // of runs without room, as the last search for orphans has weighed them; used by that alone
+	searchUntil   atomic.Int64          // until when orphans are looked for often, because an instance has ended
+	frees         atomic.Int64          // how often room has become free
+	nextExpiry    atomic.Int64          // when expire searches next, in Unix milliseconds
 
 	suspects suspects
 

@@ -33,6 +33,7 @@ func (en *Engine) drain(ctx context.Context, ended <-chan struct{}) {
 		return
 	}
 	defer en.handing.Store(false)
+	en.aloneUntil.Store(0) // watch has ended
 	tick := time.NewTicker(drainEach)
 	defer tick.Stop()
 	for asked := (time.Time{}); ctx.Err() == nil; {

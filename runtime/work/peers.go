@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -28,7 +27,7 @@ import (
 const (
 	// tellEach is the shortest time between two descriptions by an instance.
 	tellEach = 3 * time.Second
-	// maxAbout is the largest description of an instance, in bytes. The offer of one with more is not told.
+	// maxAbout is the largest description of an instance, in bytes. The offer of one with more is not sent.
 	maxAbout = 1 << 20
 	// mostNeeds is the number of runs whose nodes are remembered.
 	mostNeeds = 20_000
@@ -90,8 +89,6 @@ type about struct {
 
 // peers are the instances of a cluster.
 type peers struct {
-	beside atomic.Int64 // other instances that may write
-
 	mu      sync.Mutex // guards the fields below
 	counts  ServerCounts
 	servers []Server           // ordered by id, also this one
@@ -148,9 +145,11 @@ func (en *Engine) Servers() []Server {
 	return slices.Insert(list, 0, own)
 }
 
-// OthersLive reports whether another instance may write, as the last look has seen them, a second ago. What is sent and read only for
-// others is spared while none lives: a new one may wait a second longer for it.
-func (p *peers) OthersLive() bool { return p.beside.Load() > 0 }
+// OthersLive reports whether another instance may live. What only others need is spared while this instance has seen none for some time:
+// one that has just joined may wait a second longer for it.
+func (en *Engine) OthersLive() bool {
+	return en.shared && time.Now().UnixNano() >= en.aloneUntil.Load()
+}
 
 func (en *Engine) loadNow() Load {
 	l := Load{Running: en.countRuns(), Free: max(en.admission.free(), 0), Queued: en.QueuedOf("", "").All, Deaf: en.link.Stats().Deaf}

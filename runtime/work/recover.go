@@ -60,7 +60,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	weight := en.admission.weigh(en.abandoned, &run.RunHead)
 	reserved, lacks := en.reserve(&run.RunHead, weight)
 	if reserved == nil {
-		return noRoom{lacks}
+		return noRoom{lacks, weight}
 	}
 	begins := false
 	defer func() {
@@ -78,7 +78,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 		return en.fail(ctx, run, fromLog, illegible, l.unfit, nil)
 	}
 	if en.declines(l) {
-		return noRoom{shortage{absent: true}}
+		return noRoom{lacks: shortage{absent: true}}
 	}
 	if run.Attempt > en.cfg.MaxAttempts {
 		e := crashLoop(run.Attempt)
@@ -112,7 +112,10 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 }
 
 // noRoom leaves a run to another instance of the cluster, or to a later attempt.
-type noRoom struct{ lacks shortage }
+type noRoom struct {
+	lacks  shortage
+	weight data.Weight
+}
 
 func (noRoom) Error() string { return "this server cannot execute the run now" }
 

@@ -20,6 +20,10 @@ import (
 
 const (
 	watchEach = time.Second
+	// quietFor is how long an instance has seen no other until it works for itself: it has looked at what the others have written last.
+	quietFor = 5 * time.Second
+	// aloneFor is how long a look that has seen no other counts.
+	aloneFor = 3 * time.Second
 	// aloneEach is the number of looks of which one reads the descriptions of servers while there is no other.
 	aloneEach = 10
 	// sweepEach is how often an instance looks for work of instances that have ended, besides when one ends.
@@ -37,11 +41,19 @@ const (
 func (en *Engine) watch() {
 	tick := time.NewTicker(watchEach)
 	defer tick.Stop()
+	var quiet time.Time // since when looks have seen no other
 	for n := 0; ; n++ {
+		began := time.Now()
 		seen, err := en.store.Watch(en.abandoned)
 		en.logUnshared(err)
-		if err == nil {
-			en.beside.Store(int64(seen.Others))
+		if err != nil || seen.Others > 0 {
+			quiet = time.Time{}
+			en.aloneUntil.Store(0)
+		} else if quiet.IsZero() {
+			quiet = began
+		}
+		if !quiet.IsZero() && began.Sub(quiet) >= quietFor {
+			en.aloneUntil.Store(began.Add(aloneFor).UnixNano())
 		}
 		if en.OthersLive() || n%aloneEach == 0 {
 			en.logUnshared(en.meet(en.abandoned))
@@ -74,6 +86,9 @@ func (en *Engine) share() {
 			return
 		case <-en.orphaned:
 			en.logUnshared(en.takeOrphans(en.abandoned))
+			if _, wait := en.looker.orphansWait(); wait {
+				en.sleep(lookAgain) // each run that ends has them looked for again
+			}
 			continue
 		case <-tick.C:
 			n++
@@ -119,7 +134,11 @@ func (en *Engine) logUnshared(err error) {
 func (en *Engine) takeOrphans(ctx context.Context) error {
 	const limit = 500
 	before := en.frees.Load()
-	t := taking{en: en}
+	t := taking{en: en, weights: make(map[int64]data.Weight)}
+	defer func() {
+		en.orphanWeights = t.weights
+		en.looker.keepRoom(t.short)
+	}()
 	found := lineup{en: en, owners: make(map[string]data.Instance)}
 	for after, full := int64(0), true; full; {
 		left, err := commit.RetryUnavailable(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
@@ -140,9 +159,7 @@ func (en *Engine) takeOrphans(ctx context.Context) error {
 		}
 	}
 	err := t.all(ctx, found.next())
-	wait := t.short.any()
-	en.looker.keepRoom(t.short)
-	if err == nil && wait && en.frees.Load() != before { // one may fit now
+	if err == nil && t.short.any() && en.frees.Load() != before { // one may fit now
 		en.lookForOrphans()
 	}
 	return err
@@ -190,13 +207,13 @@ func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e ending
 type taking struct {
 	en *Engine
 
-	mu      sync.Mutex // guards the fields below
-	short   shortages  // of the runs for which this instance has no room now
-	weighed int        // runs of these that lack bytes
+	mu      sync.Mutex            // guards the fields below
+	short   shortages             // of the runs for which this instance has no room now
+	weights map[int64]data.Weight // of those of them that lack bytes
 	failed  error
 }
 
-// all takes over runs: one after the other at the start of a single instance, whose readers wait for all, and several at once in a cluster.
+// all takes over runs: one after the other at the start of a single instance, as its readers wait for all, and several at once in a cluster.
 func (t *taking) all(ctx context.Context, runs []data.RunHead) error {
 	en, width := t.en, 1
 	if en.shared {
@@ -246,7 +263,7 @@ func (t *taking) one(ctx context.Context, run *data.RunHead) {
 	case ok && left.lacks.absent: // others have its agent
 	case ok:
 		t.short.note(run, left.lacks)
-		t.weighed++
+		t.weights[run.Key] = left.weight
 	case err == nil, overtaken(err):
 	case unwritten(err):
 		t.failed = cmp.Or(t.failed, fmt.Errorf("run %s: %w", run.ID, err))
@@ -255,11 +272,15 @@ func (t *taking) one(ctx context.Context, run *data.RunHead) {
 	}
 }
 
-// lacks reports whether there is no slot for a run, or bytes were missing for too many runs before it.
+// lacks reports whether there is no room for a run, as far as the last search has weighed it.
 func (t *taking) lacks(run *data.RunHead) bool {
-	lacks := t.en.admission.lacks(run, data.Weight{})
+	weight := t.en.orphanWeights[run.Key]
+	lacks := t.en.admission.lacks(run, weight)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.short.note(run, lacks)
-	return lacks != (shortage{}) || t.weighed >= takenAtOnce
+	if lacks != (shortage{}) && weight != (data.Weight{}) {
+		t.weights[run.Key] = weight
+	}
+	return lacks != (shortage{})
 }

@@ -95,5 +95,5 @@ func find(rt *runtime.Runtime, who runtime.Caller, name string) (plugins.Plugin,
 	if w, ok := reg.Workflow(name); ok {
 		return w, nil
 	}
-	return nil, rt.UnknownAgent(who, name)
+	return nil, rt.Unknown(who, "unknown_agent", "agent or workflow", name)
 }

@@ -102,21 +102,29 @@ func (gone) Gone() bool { return true }
 func (g *Registry) StartRun(ctx context.Context, who runtime.Caller, req runtime.StartRequest) (runtime.Started, error) {
 	g.supersede(ctx, who, &req, false)
 	started, err := g.cfg.Runtime.StartRun(ctx, who, req)
-	refusal, refused := errors.AsType[*runtime.Error](err)
-	again := false
-	switch { // what other servers have seen closed is read only if the thread may be busy
-	case errors.Is(err, runtime.ErrThreadWaiting):
-		again = g.supersede(ctx, who, &req, true)
-		again = g.supersedeShared(ctx, who, &req, true) || again
-	case refused && (refusal.Kind == runtime.KindConflict || refusal.Kind == runtime.KindOverloaded):
-		again = g.supersedeShared(ctx, who, &req, false)
-	case err == nil && started.Status == runtime.Queued: // its turn comes at once then
-		g.supersedeShared(ctx, who, &req, false)
-	}
-	if again {
-		return g.cfg.Runtime.StartRun(ctx, who, req)
+	for range 2 { // a run in the way may begin to wait meanwhile
+		if !g.makeWay(ctx, who, &req, &started, err) {
+			break
+		}
+		started, err = g.cfg.Runtime.StartRun(ctx, who, req)
 	}
 	return started, err
+}
+
+// makeWay cancels runs that a start has met. It reports whether the start may succeed now. The ties of other servers are read only then,
+// because few threads are busy.
+func (g *Registry) makeWay(ctx context.Context, who runtime.Caller, req *runtime.StartRequest, started *runtime.Started, err error) bool {
+	refusal, refused := errors.AsType[*runtime.Error](err)
+	switch {
+	case errors.Is(err, runtime.ErrThreadWaiting):
+		here := g.supersede(ctx, who, req, true)
+		return g.supersedeShared(ctx, who, req, true) || here
+	case refused && (refusal.Kind == runtime.KindConflict || refusal.Kind == runtime.KindOverloaded):
+		return g.supersedeShared(ctx, who, req, false)
+	case err == nil && started.Status == runtime.Queued && g.supersedeShared(ctx, who, req, false): // its turn comes then
+		g.supersedeShared(ctx, who, req, true)
+	}
+	return false
 }
 
 // TieRun makes the connection p own the run that was started, until Release, End or Drop. A repeated request takes over only a
@@ -216,7 +224,8 @@ func (t *Tie) Drop(cur *runtime.RunCursor) {
 	g := t.reg
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.stopped || t.provisional || g.find(t.thread(), t.started.RunKey) != t {
+	tied := g.cfg.Ties != nil && t.connection != "" || g.find(t.thread(), t.started.RunKey) == t // with Ties the run's row decides
+	if g.stopped || t.provisional || !tied {
 		g.remove(t)
 		cur.Close()
 		return
