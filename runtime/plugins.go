@@ -19,6 +19,9 @@ func (rt *Runtime) Offered(c Caller) *host.Registry {
 
 // Unknown refuses a request for a plugin that is not offered. It does not name the server that has it, which only admins may see.
 func (rt *Runtime) Unknown(c Caller, code, kind, name string) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	if rt.work.IsOffered(c.project, name) {
 		return refuse(KindNotFound, code, "This server does not know the %s %q, but another one does: load the same file everywhere", kind, name)
 	}

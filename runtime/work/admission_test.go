@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,7 @@ func newCrowd(t *testing.T, perUser int64) *crowd {
 	a.asked = quota.New(quota.Limits{Total: 100, PerUser: perUser})
 	a.said, a.saidLimit = quota.New(quota.Limits{Total: 1000, PerProject: 800, PerUser: 400}), 400
 	en := &Engine{cfg: cfg, store: c, runs: &runs{}, peers: newPeers(), abandoned: t.Context()}
+	en.aloneUntil.Store(math.MaxInt64)
 	c.d = newDispatcher(en)
 	c.d.admission, en.dispatcher = a, c.d
 	return c
@@ -214,7 +216,7 @@ func TestLooker_PausesWhileRowsCannotBeTaken(t *testing.T) {
 	c.claims(3)
 	c.ask("eve", 4, 0)
 	c.d.looker.signal = make(chan struct{}, 1)
-	c.d.en.runs.shared = true // and no row can be taken
+	c.d.en.aloneUntil.Store(0) // and no row can be taken
 	c.d.looker.mark(false)
 	rows, more, err := c.d.looker.choose()
 	if len(rows) > 0 || !more || !errors.Is(err, data.ErrDiskFull) || len(c.d.looker.signal) > 0 {

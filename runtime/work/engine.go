@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -161,7 +162,6 @@ type Engine struct {
 	handing       atomic.Bool           // runs are handed over to another instance
 	shown         atomic.Int64          // see Show
 	drained       atomic.Bool           // drain has returned
-	aloneUntil    atomic.Int64          // until when no other instance lives, as this one has seen them
 	orphanWeights map[int64]data.Weight // of runs without room, as the last search for orphans has weighed them; used by that alone
 	searchUntil   atomic.Int64          // until when orphans are looked for often, because an instance has ended
 	frees         atomic.Int64          // how often room has become free
@@ -198,6 +198,8 @@ func New(cfg Config) (*Engine, error) {
 	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
 	if en.shared {
 		en.admission.offers = en.offersRun
+	} else {
+		en.aloneUntil.Store(math.MaxInt64)
 	}
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.countRuns, en.show, en.lost
 	cfg.Commits.Queued = en.queued.of

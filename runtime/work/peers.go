@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -89,6 +90,8 @@ type about struct {
 
 // peers are the instances of a cluster.
 type peers struct {
+	aloneUntil atomic.Int64 // until when this instance knows that no other lives
+
 	mu      sync.Mutex // guards the fields below
 	counts  ServerCounts
 	servers []Server           // ordered by id, also this one
@@ -147,9 +150,7 @@ func (en *Engine) Servers() []Server {
 
 // OthersLive reports whether another instance may live. What only others need is spared while this instance has seen none for some time:
 // one that has just joined may wait a second longer for it.
-func (en *Engine) OthersLive() bool {
-	return en.shared && time.Now().UnixNano() >= en.aloneUntil.Load()
-}
+func (p *peers) OthersLive() bool { return time.Now().UnixNano() >= p.aloneUntil.Load() }
 
 func (en *Engine) loadNow() Load {
 	l := Load{Running: en.countRuns(), Free: max(en.admission.free(), 0), Queued: en.QueuedOf("", "").All, Deaf: en.link.Stats().Deaf}
