@@ -118,17 +118,6 @@ func (en *Engine) share() {
 	}
 }
 
-// logUnshared logs an error of the work for other instances, which is tried again soon, once a minute. The commit queue logs that the
-// database is away.
-func (en *Engine) logUnshared(err error) {
-	if err == nil || errors.Is(err, data.ErrFenced) || en.abandoned.Err() != nil || en.Stopping() || en.commits.Trouble() != nil {
-		return
-	}
-	if now, last := time.Now().Unix(), en.unsharedAt.Load(); now-last >= 60 && en.unsharedAt.CompareAndSwap(last, now) {
-		en.log.Warn("work that all servers share could not be read or taken over", "error", err)
-	}
-}
-
 // takeOrphans takes over the RUNNING runs whose owner may not write any more, and at most one suspect among them. In a cluster it leaves
 // those that this instance has no agent or no room for to the others. It fails when nothing can be written now.
 func (en *Engine) takeOrphans(ctx context.Context) error {
