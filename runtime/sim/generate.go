@@ -12,10 +12,23 @@ import (
 func Generate(seed uint64, servers int) *History {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 0x5eed)), w: weighs(seed)}
 	h := g.history(seed)
+	h.limit()
 	if h.beside(cmp.Or(servers, serversOf(seed))); h.several() {
 		h.addScenes()
 	}
 	return h
+}
+
+// limit limits the RUNNING runs of users and projects in one of five histories.
+func (h *History) limit() {
+	r := rand.New(rand.NewPCG(h.Seed, 0xca95))
+	switch r.IntN(10) {
+	case 0:
+		h.PerUser = 1 + r.IntN(2)
+	case 1:
+		h.PerProject = 1 + r.IntN(3)
+		h.PerUser = r.IntN(h.PerProject)
+	}
 }
 
 type generator struct {
