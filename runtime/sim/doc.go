@@ -23,7 +23,8 @@
 // another quarter one process has no label to execute runs. The Model is the same: several servers cannot be told from one.
 // Some of these histories have scenes (see generate.go): servers that restart one after the other while others, about to take a run
 // over, stop until it was released again; one request at several servers at once; viewers at the ends of runs, of runs that several
-// servers execute in turn, and of queued runs that are cancelled or deleted; and a run that is cancelled as it begins to wait.
+// servers execute in turn, and of queued runs that are cancelled or deleted; a run that is cancelled as it begins to wait; and servers
+// that stop or die when they have taken rows of the queue and not claimed their runs yet.
 //
 // A quarter of the histories test limits on bytes. They run in a [Room] in which a message of some KiB fills a user's
 // share or an event. In every history, reservations must be zero whenever no run executes. A fifth of the histories limit the

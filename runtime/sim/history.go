@@ -80,6 +80,7 @@ type Fault struct {
 	Commit  int     `json:"commit,omitempty"`
 	Read    int     `json:"read,omitempty"`
 	Take    int     `json:"take,omitempty"` // a commit that takes a run over, or ends one in another process's name
+	Row     int     `json:"row,omitempty"`  // a look that has taken rows of the queue, whose runs are not claimed yet
 	Trouble Trouble `json:"trouble"`
 }
 
