@@ -15,6 +15,8 @@ func Generate(seed uint64, servers int) *History {
 	h.limit()
 	if h.beside(cmp.Or(servers, serversOf(seed))); h.several() {
 		h.addScenes()
+	} else if h.PerProject+h.PerUser > 0 && h.Parts == 0 {
+		lineScene(h, rand.New(rand.NewPCG(seed, 0x11e)), 8000)
 	}
 	return h
 }

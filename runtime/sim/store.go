@@ -96,6 +96,9 @@ func (f *faulty) Drain(ctx context.Context) (bool, error) {
 }
 
 func (f *faulty) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
+	if f.s.several() {
+		f.s.nap("take", f.p.n) // others may take the rows that the look has read
+	}
 	taken, err := living(f, func() ([]int64, error) { return f.Store.Take(ctx, threads, hold) })
 	if len(taken) == 0 || !f.s.several() {
 		return taken, err
@@ -315,7 +318,7 @@ func (f *faulty) Orphans(ctx context.Context, thread int64, limit int) ([]runtim
 }
 
 func (f *faulty) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
-	return read(f, func() ([]data.Place, error) { return f.Store.Line(ctx, after, each, limit) })
+	return read(f, func() ([]data.Place, error) { return f.Store.Line(ctx, after, each, limit) }, "line")
 }
 
 func (f *faulty) Position(ctx context.Context, thread int64) (data.Place, int, error) {
