@@ -117,10 +117,12 @@ func (c *callers) perform(steps []Step) {
 }
 
 func (c *callers) step(s *Step) {
-	p := c.server("step", s.N)
-	if p == nil {
-		return
+	if p := c.server("step", s.N); p != nil {
+		c.stepAt(p, s)
 	}
+}
+
+func (c *callers) stepAt(p *process, s *Step) {
 	r := &reply{step: *s, thread: s.Thread, from: time.Now()}
 	if s.Run != 0 {
 		of := c.known(s.Run)

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/sim/memory"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/sqlitetest"
@@ -44,11 +43,7 @@ func (d *database) open(ctx context.Context, p *process) (data.Store, error) {
 	}
 	if d.memory == nil {
 		d.memory = memory.New(p.w.dbNow)
-		d.memory.CheckPlaces(func(v *data.View, is data.Place) {
-			if want := decide.PlaceOf(v); is != want {
-				p.w.find(RulePlace, "thread %d has %+v, not %+v", is.ThreadKey, is, want)
-			}
-		})
+		d.memory.Check(p.s.queueChecks())
 	}
 	if !p.w.several() {
 		return d.memory.Open(), nil

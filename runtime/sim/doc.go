@@ -23,10 +23,12 @@
 // another quarter one process has no label to execute runs. The Model is the same: several servers cannot be told from one.
 // Some of these histories have scenes (see generate.go): servers that restart one after the other while others, about to take a run
 // over, stop until it was released again; one request at several servers at once; viewers at the ends of runs, of runs that several
-// servers execute in turn, and of queued runs that are cancelled or deleted; and a run that is cancelled as it begins to wait.
+// servers execute in turn, and of queued runs that are cancelled or deleted; a run that is cancelled as it begins to wait; and servers
+// that stop or die when they have taken rows of the queue and not claimed their runs yet.
 //
 // A quarter of the histories test limits on bytes. They run in a [Room] in which a message of some KiB fills a user's
-// share or an event. In every history, reservations must be zero whenever no run executes.
+// share or an event. In every history, reservations must be zero whenever no run executes. A fifth of the histories limit the
+// RUNNING runs of each user or project.
 //
 // # Running it
 //
@@ -62,7 +64,7 @@
 // callers.go and readers.go their clients, and audit.go the checker. worker.go has the agents and tools, ledger.go
 // records their observations, and rounds.go checks how often they are called. Most histories run on package memory, one
 // in twenty on a SQLite file (database.go), and all on a Store with faults in front of it (store.go), the only file that
-// knows the Store. Everything else uses the runtime's facade. audit.go reads the final state, and check.go,
-// retention.go, fold.go, room.go and replies.go check it. model.go and alone.go are the model and its histories, and
+// knows the Store. Everything else uses the runtime's facade. queue.go checks the queue after every
+// commit. audit.go reads the final state, and check.go, retention.go, fold.go, room.go and replies.go check it. model.go and alone.go are the model and its histories, and
 // shrink.go shrinks failures.
 package sim

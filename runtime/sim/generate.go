@@ -12,10 +12,25 @@ import (
 func Generate(seed uint64, servers int) *History {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 0x5eed)), w: weighs(seed)}
 	h := g.history(seed)
+	h.limit()
 	if h.beside(cmp.Or(servers, serversOf(seed))); h.several() {
 		h.addScenes()
+	} else if h.PerProject+h.PerUser > 0 && h.Parts == 0 {
+		lineScene(h, rand.New(rand.NewPCG(seed, 0x11e)), 8000)
 	}
 	return h
+}
+
+// limit limits the RUNNING runs of users and projects in one of five histories.
+func (h *History) limit() {
+	r := rand.New(rand.NewPCG(h.Seed, 0xca95))
+	switch r.IntN(10) {
+	case 0:
+		h.PerUser = 1 + r.IntN(2)
+	case 1:
+		h.PerProject = 1 + r.IntN(3)
+		h.PerUser = r.IntN(h.PerProject)
+	}
 }
 
 type generator struct {
@@ -166,7 +181,7 @@ func (h *History) addScenes() {
 
 // scenes are what several servers may get wrong in few histories, unless these are made for it. Each adds to a history. n numbers its steps.
 var scenes = []func(h *History, r *rand.Rand, n int){
-	rollingScene, keyScene, viewerScene, relayScene, queueScene, cancelScene, apartScene,
+	rollingScene, keyScene, viewerScene, relayScene, queueScene, cancelScene, apartScene, lineScene,
 }
 
 // rollingScene restarts servers under two runs that last. Those that take a run over stop before that, and find that others have had it.
@@ -295,6 +310,26 @@ func apartScene(h *History, r *rand.Rand, n int) {
 			}
 		}
 		h.Callers = append(h.Callers, steps)
+	}
+}
+
+// lineScene has runs of all threads wait for slots, while a server stops or dies that has taken rows of the queue.
+func lineScene(h *History, r *rand.Rand, n int) {
+	if h.PerProject+h.PerUser == 0 {
+		h.Slots = 1
+	}
+	for thread := range threadsEach * h.Users {
+		var steps []Step
+		for range 2 + r.IntN(2) {
+			steps = append(steps, Step{
+				N: n, Do: doStart, Thread: 1 + thread, Agent: alone, Script: Script{{Name: []string{"say", "wait", "note"}[r.IntN(3)]}}, After: between(r, 20*time.Millisecond),
+			})
+			n++
+		}
+		h.Callers = append(h.Callers, steps)
+	}
+	for i := range r.IntN(3) {
+		h.Faults = append(h.Faults, Fault{Row: 1 + 3*i + r.IntN(3), Trouble: []Trouble{Stopped, Stopped, KillAfter}[r.IntN(3)]})
 	}
 }
 

@@ -17,11 +17,15 @@ type History struct {
 	Queue   int      `json:"queue,omitempty"`   // limit of QUEUED runs; 0 means many
 	Slots   int      `json:"slots,omitempty"`   // limit of RUNNING runs; 0 means many
 	Users   int      `json:"users,omitempty"`   // number of users; 0 means one
-	Events  int      `json:"events,omitempty"`  // limit of a run's events; 0 means many
-	Parts   int      `json:"parts,omitempty"`   // rows that a deletion removes at once; 0 means many
-	Room    *Room    `json:"room,omitempty"`    // limits on bytes; nil means the defaults
-	SQLite  bool     `json:"sqlite,omitempty"`  // play on a file, not in memory
-	Faults  []Fault  `json:"faults,omitempty"`
+
+	PerProject int `json:"per_project,omitempty"` // limit of a project's RUNNING runs on all processes; 0 means many
+	PerUser    int `json:"per_user,omitempty"`    // limit of a user's
+
+	Events int     `json:"events,omitempty"` // limit of a run's events; 0 means many
+	Parts  int     `json:"parts,omitempty"`  // rows that a deletion removes at once; 0 means many
+	Room   *Room   `json:"room,omitempty"`   // limits on bytes; nil means the defaults
+	SQLite bool    `json:"sqlite,omitempty"` // play on a file, not in memory
+	Faults []Fault `json:"faults,omitempty"`
 }
 
 // Step is one action of a caller.
@@ -76,6 +80,7 @@ type Fault struct {
 	Commit  int     `json:"commit,omitempty"`
 	Read    int     `json:"read,omitempty"`
 	Take    int     `json:"take,omitempty"` // a commit that takes a run over, or ends one in another process's name
+	Row     int     `json:"row,omitempty"`  // a look that has taken rows of the queue, whose runs are not claimed yet
 	Trouble Trouble `json:"trouble"`
 }
 
@@ -95,8 +100,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // String encodes the history as JSON with one line per step. Parse decodes it.
 func (h *History) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "{\"seed\": %d, \"servers\": %d, \"queue\": %d, \"slots\": %d, \"users\": %d, \"events\": %d, \"parts\": %d, \"room\": %s, \"sqlite\": %v, \"callers\": [",
-		h.Seed, h.Servers, h.Queue, h.Slots, h.Users, h.Events, h.Parts, mustJSON(h.Room), h.SQLite)
+	fmt.Fprintf(&b, "{\"seed\": %d, \"servers\": %d, \"queue\": %d, \"slots\": %d, \"users\": %d, \"per_project\": %d, \"per_user\": %d, \"events\": %d, \"parts\": %d, \"room\": %s, \"sqlite\": %v, \"callers\": [",
+		h.Seed, h.Servers, h.Queue, h.Slots, h.Users, h.PerProject, h.PerUser, h.Events, h.Parts, mustJSON(h.Room), h.SQLite)
 	for i, steps := range h.Callers {
 		if i > 0 {
 			b.WriteString(",")

@@ -47,6 +47,9 @@ const (
 	RuleSnapshot Rule = "log.snapshot"    // a snapshot comes soon, and is the log folded up to its event
 	RuleAlike    Rule = "log.alike"       // at rest, all servers show the same
 	RulePlace    Rule = "queue.place"     // after every commit, a thread's row in the queue is what its runs need
+	RuleFirst    Rule = "queue.first"     // a run that begins is the first of its thread
+	RuleCaps     Rule = "queue.limits"    // after every commit, no project and no user has more RUNNING runs than it may have on all servers
+	RuleTaken    Rule = "queue.taken"     // beside others, a server claims only rows that it has taken, and soon, or gives them back
 	RuleHang     Rule = "process.hang"    // everything ends
 	RuleModel    Rule = "model"           // the answer is the model's
 )

@@ -138,5 +138,32 @@ func (c *callers) play() {
 	if p == nil {
 		return
 	}
+	if c.several() && p.able() && !c.h.troubled(Silent) { // it may still wait for a read
+		c.playApart(p)
+		c.settle()
+	}
 	(&checker{c, p}).audit()
+}
+
+// playApart has a server execute queued runs of all threads while the others stand still: otherwise they would serve what it has given up.
+func (c *callers) playApart(p *process) {
+	for _, other := range c.serving() {
+		if other != p {
+			other.stop()
+			defer other.wake()
+		}
+	}
+	c.note("%s serves apart", p)
+	const first = 900_000
+	for n := range 2 * threadsEach * max(c.h.Users, 1) {
+		c.stepAt(p, &Step{N: first + n, Do: doStart, Thread: 1 + n/2, Agent: alone, Script: Script{{Name: []string{"wait", "say"}[n%2]}}})
+	}
+	why := ""
+	for range 16 { // less than a lease
+		c.sleep(lease / 24)
+		if _, why = p.restless(); why == "" {
+			return
+		}
+	}
+	c.find(RuleStuck, "%s alone: %s", p, why)
 }

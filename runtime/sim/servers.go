@@ -266,6 +266,7 @@ func (s *servers) boot(place int) (*process, error) {
 			RunsBytes: 48 << 20, RunsMessages: 1 << 30, // not what this machine has
 			StepTimeout: s.patience(stepTime), RunTimeout: s.patience(runTime), ToolTimeout: 200 * time.Millisecond,
 			Grace: 100 * time.Millisecond, Drain: 150 * time.Millisecond, Runs: cmp.Or(s.h.Slots, 10_000), RunEvents: s.h.Events, DeletedAtOnce: s.h.Parts,
+			RunsPerProject: s.h.PerProject, RunsPerUser: s.h.PerUser,
 		},
 	}
 	if s.several() {

@@ -77,6 +77,9 @@ func cuts(h *History) []func(*History) bool {
 	if h.Slots > 0 {
 		all = append(all, func(h *History) bool { h.Slots = 0; return true })
 	}
+	if h.PerProject > 0 || h.PerUser > 0 {
+		all = append(all, func(h *History) bool { h.PerProject, h.PerUser = 0, 0; return true })
+	}
 	if h.Room != nil {
 		all = append(all, func(h *History) bool { h.Room = nil; return true })
 		for _, bound := range h.Room.bounds() {

@@ -28,7 +28,7 @@ const (
 	Locked     Trouble = "locked"      // another instance has locked the thread of a decision, and keeps it for a while
 	KillBefore Trouble = "kill-before" // the process dies, and nothing was written
 	KillAfter  Trouble = "kill-after"  // the process dies, and all was written
-	Stopped    Trouble = "stopped"     // the process stops in the middle of it for longer than a lease, or before it takes a run over for less, beside others
+	Stopped    Trouble = "stopped"     // the process stops in the middle of it for longer than a lease, or before it takes a run over or claims rows that it has taken, beside others
 	Stuck      Trouble = "stuck"       // the process cannot write for longer than a lease, but its lease can be renewed, beside others
 )
 
@@ -96,7 +96,20 @@ func (f *faulty) Drain(ctx context.Context) (bool, error) {
 }
 
 func (f *faulty) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
-	return living(f, func() ([]int64, error) { return f.Store.Take(ctx, threads, hold) })
+	if f.s.several() {
+		f.s.nap("take", f.p.n) // others may take the rows that the look has read
+	}
+	taken, err := living(f, func() ([]int64, error) { return f.Store.Take(ctx, threads, hold) })
+	if len(taken) == 0 || !f.s.several() {
+		return taken, err
+	}
+	switch n, trouble := f.s.fault(&f.s.rows, func(f *Fault) int { return f.Row }); trouble {
+	case Stopped:
+		f.s.pause(f.p, time.Duration(1+n%6)*lease/2, nil) // for less than a lease, or longer than rows are taken for
+	case KillAfter:
+		f.s.kill(f.p)
+	}
+	return living(f, func() ([]int64, error) { return taken, nil })
 }
 
 func (f *faulty) TakeDuty(ctx context.Context, name string) (bool, error) {
@@ -305,7 +318,7 @@ func (f *faulty) Orphans(ctx context.Context, thread int64, limit int) ([]runtim
 }
 
 func (f *faulty) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
-	return read(f, func() ([]data.Place, error) { return f.Store.Line(ctx, after, each, limit) })
+	return read(f, func() ([]data.Place, error) { return f.Store.Line(ctx, after, each, limit) }, "line")
 }
 
 func (f *faulty) Position(ctx context.Context, thread int64) (data.Place, int, error) {

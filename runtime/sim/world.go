@@ -28,6 +28,7 @@ type world struct {
 	commits  int
 	reads    int
 	takes    int
+	rows     int
 	naps     map[string]int
 	releases map[int64]chan struct{} // by run; closed when it is released
 	gone     map[string]time.Time    // runs whose deletion was acknowledged, and when

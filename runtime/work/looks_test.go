@@ -23,6 +23,9 @@ func nudged(q *looks) bool {
 func TestLooks_RoomDuringALookIsSeen(t *testing.T) {
 	t.Parallel()
 	q := newLooks()
+	q.takeDue()
+	q.looked(0, &shortages{}, false) // the look before has left no row
+	q.mark(false)
 	_, fresh, _ := q.takeDue()
 	q.room()
 	var short shortages

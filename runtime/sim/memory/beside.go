@@ -27,7 +27,7 @@ const longestLook = 3 * time.Second
 
 // OpenBeside returns a connection for another process that writes beside others.
 func (db *Database) OpenBeside(b Beside) *Store {
-	return &Store{Database: db, beside: &b}
+	return &Store{Database: db, beside: &b, alone: true}
 }
 
 // Ended reports whether an instance may not write any more.
@@ -186,6 +186,10 @@ func (s *Store) Watch(ctx context.Context) (data.Watched, error) {
 			seen.Others++
 		}
 	}
+	if seen.Others > 0 && s.alone {
+		s.alongside = time.Now()
+	}
+	s.alone = seen.Others == 0
 	return seen, cmp.Or(ctx.Err(), err)
 }
 
@@ -256,6 +260,7 @@ func conflict(err error) error {
 func (s *Store) decide(b *data.Batch, elsewhere map[any]bool) (all []data.Changes, deferred []int, err error) {
 	tx := s.begin()
 	defer tx.rollBack()
+	tx.counted = elsewhere
 	if err := tx.put(b.Rows); err != nil {
 		return nil, nil, err
 	}
@@ -284,6 +289,7 @@ func (s *Store) decide(b *data.Batch, elsewhere map[any]bool) (all []data.Change
 type (
 	runName data.Name
 	scope   string
+	runsOf  data.Name // a project or a user whose RUNNING runs are counted
 )
 
 // wanted returns what the decision for an ask locks.
@@ -319,7 +325,11 @@ func (db *Database) threadOf(a *data.Ask) *data.Thread {
 func (s *Store) lock(asks []data.Ask, mine map[any]bool) (elsewhere map[any]bool) {
 	elsewhere = make(map[any]bool)
 	for i := range asks {
-		for _, what := range s.wanted(&asks[i]) {
+		wanted := s.wanted(&asks[i])
+		if n := asks[i].Counts; n != (data.Name{}) {
+			wanted = append(wanted, runsOf(n))
+		}
+		for _, what := range wanted {
 			switch {
 			case mine[what]:
 			case s.locks[what]:

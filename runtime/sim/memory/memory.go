@@ -20,8 +20,8 @@ import (
 // transaction can restore the rows that it has replaced.
 type Database struct {
 	now                 func() time.Time
-	placed              func(*data.View, data.Place) // see CheckPlaces
-	threadKeys, runKeys atomic.Int64                 // the last keys given out
+	checks              Checks
+	threadKeys, runKeys atomic.Int64 // the last keys given out
 
 	mu         sync.Mutex // guards the fields below; held for a whole commit or read
 	lastRow    int64      // last key of a message or interrupt
@@ -39,8 +39,7 @@ type Database struct {
 	duties     map[string]string              // instances by what they do for all, beside others
 	rested     map[rest]time.Time             // until when logs had ended, zero for now
 	removals   rows[int64, int64]             // by thread
-	queue      rows[int64, data.Place]        // by thread
-	taken      map[int64]time.Time            // until when a process has a row of the queue, by thread
+	queue      rows[int64, placed]            // by thread
 	secrets    map[string]string              // by purpose
 	saved      map[[2]string][]data.SavedView // by project and user
 
@@ -97,17 +96,17 @@ func New(now func() time.Time) *Database {
 	return &Database{
 		now: now, instances: make(map[string]*instance), threads: make(rows[int64, data.Thread]),
 		runs: make(rows[int64, data.Run]), names: make(rows[data.Name, data.RunName]),
-		audit: make(rows[int64, data.Audit]), spent: make(rows[spending, data.Spending]), raises: make(rows[data.Raise, data.Raise]), deletions: make(rows[part, deletion]), asks: make(rows[int64, data.CancelAsk]), removals: make(rows[int64, int64]), queue: make(rows[int64, data.Place]), remembered: make(rows[string, data.IdempotencyKey]), events: make(map[int64][]data.StoredEvent),
+		audit: make(rows[int64, data.Audit]), spent: make(rows[spending, data.Spending]), raises: make(rows[data.Raise, data.Raise]), deletions: make(rows[part, deletion]), asks: make(rows[int64, data.CancelAsk]), removals: make(rows[int64, int64]), queue: make(rows[int64, placed]), remembered: make(rows[string, data.IdempotencyKey]), events: make(map[int64][]data.StoredEvent),
 		spans: make(table[ordinal, data.Span]), messages: make(table[string, data.Message]),
 		steps: make(table[int, data.Step]), nodes: make(table[string, data.Node]), memos: make(table[use, data.Memo]),
 		interrupts: make(table[string, interrupt]), prompts: make(table[string, data.Prompt]),
 		pieces: make(rows[string, data.PromptPiece]), uses: make(table[string, string]), secrets: make(map[string]string),
-		saved: make(map[[2]string][]data.SavedView), locks: make(map[any]bool), duties: make(map[string]string), taken: make(map[int64]time.Time), rested: make(map[rest]time.Time),
+		saved: make(map[[2]string][]data.SavedView), locks: make(map[any]bool), duties: make(map[string]string), rested: make(map[rest]time.Time),
 	}
 }
 
-// CheckPlaces has check called with each thread that a batch has changed, and its row in the queue, the zero Place for none.
-func (db *Database) CheckPlaces(check func(*data.View, data.Place)) { db.placed = check }
+// Check has a database checked.
+func (db *Database) Check(c Checks) { db.checks = c }
 
 // clock returns the database's time, in milliseconds.
 func (db *Database) clock() time.Time { return db.now().UTC().Truncate(time.Millisecond) }
@@ -118,9 +117,11 @@ type Store struct {
 	instance string // "" until Join
 
 	// Beside others.
-	beside *Beside
-	looked time.Time        // guarded by mu, like the following
-	seen   map[string]still // what the last look has seen
+	beside    *Beside
+	looked    time.Time        // guarded by mu, like the following
+	seen      map[string]still // what the last look has seen
+	alone     bool             // the last Watch has found no other process
+	alongside time.Time        // since when it has found others
 }
 
 var _ data.Store = (*Store)(nil)
@@ -373,6 +374,8 @@ type tx struct {
 	touched map[int64]bool // threads with changed runs or spans
 	by      *Store         // who writes beside others, or nil
 	writer  string         // the instance
+	began   bool           // a run has become RUNNING
+	counted map[any]bool   // the runsOf that others count now
 }
 
 func (tx *tx) rollBack() {
@@ -413,25 +416,9 @@ func (tx *tx) finish(events []data.StoredEvent) error {
 			return err
 		}
 	}
-	tx.checkPlaces()
+	tx.checkQueue()
 	defer tx.noteRest()
 	return tx.append(events)
-}
-
-// checkPlaces shows the changed threads to the check of their places.
-func (tx *tx) checkPlaces() {
-	if tx.placed == nil {
-		return
-	}
-	for thread := range tx.touched {
-		ask := data.Ask{Thread: thread}
-		v := tx.views([]data.Ask{ask}).of(&ask)
-		place := data.Place{ThreadKey: thread}
-		if row := tx.queue[thread]; row != nil {
-			place = *row
-		}
-		tx.placed(v, place)
-	}
 }
 
 // check checks a thread's invariants at the end of a batch: one run at most is RUNNING or WAITING, and only the last

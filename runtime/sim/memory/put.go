@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
@@ -91,7 +92,7 @@ func (tx *tx) putOne(row data.Row) error {
 			tx.queue.drop(tx, row.ThreadKey)
 			return nil
 		}
-		place := *row
+		place := placed{Place: *row, at: time.Now()}
 		place.Since = place.Since.UTC()
 		tx.queue.put(tx, row.ThreadKey, &place)
 	case *data.RunEnded: // statistics are not stored
@@ -203,6 +204,9 @@ func (tx *tx) putRun(row data.Row) error {
 		if tx.threads[row.ThreadKey] == nil {
 			return errMissing
 		}
+		if run.Status == data.Running {
+			tx.begins(&run.RunHead)
+		}
 		tx.runs.put(tx, row.Key, run)
 		tx.touched[row.ThreadKey] = true
 	case *data.RunHead:
@@ -217,6 +221,9 @@ func (tx *tx) putRun(row data.Row) error {
 			r.RunHead = *head
 			r.ThreadKey, r.Project, r.User, r.ID = old.ThreadKey, old.Project, old.User, old.ID
 			r.Agent, r.WorkflowID, r.CreatedAt = old.Agent, old.WorkflowID, old.CreatedAt
+			if old.Status != data.Running && r.Status == data.Running {
+				tx.begins(&r.RunHead)
+			}
 		})
 		if row.Status != data.Running {
 			tx.asks.drop(tx, row.Key)

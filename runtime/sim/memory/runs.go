@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/terms"
@@ -242,108 +241,6 @@ func (db *Database) Orphans(ctx context.Context, afterThread int64, limit int) (
 	return db.open(ctx, afterThread, math.MaxInt64, limit, func(r *data.Run) bool {
 		owner := db.instances[r.Owner]
 		return r.Status == data.Running && (owner == nil || owner.End != "")
-	})
-}
-
-// Misplaced returns up to limit threads whose Place cannot be right: see [data.ByKey].
-func (db *Database) Misplaced(ctx context.Context, limit int) ([]int64, error) {
-	return read(ctx, db, func() (threads []int64) {
-		active := make(map[int64]bool)
-		for _, r := range db.runs {
-			active[r.ThreadKey] = active[r.ThreadKey] || r.Status == data.Running || r.Status == data.Waiting
-		}
-		for _, r := range db.runs {
-			if r.Status == data.Queued && !active[r.ThreadKey] && db.queue[r.ThreadKey] == nil {
-				threads = append(threads, r.ThreadKey)
-			}
-		}
-		for thread, p := range db.queue {
-			r := db.runs[p.RunKey]
-			if r == nil || r.ThreadKey != thread || r.Status.Final() || p.Todo == data.ToClaim && r.Status != data.Queued {
-				threads = append(threads, thread)
-			}
-		}
-		slices.Sort(threads)
-		return head(slices.Compact(threads), limit)
-	})
-}
-
-// Line returns up to limit rows of the queue behind a place: see [data.ByKey].
-func (db *Database) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
-	return read(ctx, db, func() (places []data.Place) {
-		rows := db.queue.sorted(func(p *data.Place) bool {
-			switch claims := p.Todo == data.ToClaim && !db.taken[p.ThreadKey].After(db.clock()); each {
-			case data.EachProject:
-				return claims && p.Project > after.Project
-			case data.EachLane:
-				return claims && p.Project == after.Project && p.CompareLanes(&after) > 0
-			case data.EachRow:
-				return claims && p.SameLane(&after) && (after.ThreadKey == 0 || p.Compare(&after) > 0)
-			}
-			return p.Todo == data.ToCancel && p.ThreadKey > after.ThreadKey
-		}, func(a, b *data.Place) int {
-			if each == data.EachCancel {
-				return cmp.Compare(a.ThreadKey, b.ThreadKey)
-			}
-			return cmp.Or(cmp.Compare(a.Project, b.Project), a.CompareLanes(b), a.Compare(b))
-		})
-		switch each {
-		case data.EachProject:
-			rows = slices.CompactFunc(rows, func(a, b *data.Place) bool { return a.Project == b.Project })
-		case data.EachLane:
-			rows = slices.CompactFunc(rows, (*data.Place).SameLane)
-		}
-		for _, p := range head(rows, limit) {
-			places = append(places, *p)
-		}
-		return places
-	})
-}
-
-// Take takes rows of the queue for a time, or gives them back: see [data.Store].
-func (s *Store) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
-	return read(ctx, s.Database, func() (taken []int64) {
-		for _, thread := range threads {
-			row, now := s.queue[thread], s.clock()
-			switch {
-			case s.beside == nil:
-				taken = append(taken, thread)
-			case hold == 0:
-				delete(s.taken, thread)
-			case row != nil && row.Todo == data.ToClaim && !s.taken[thread].After(now):
-				s.taken[thread] = now.Add(hold)
-				taken = append(taken, thread)
-			}
-		}
-		return taken
-	})
-}
-
-// Position returns a thread's row in the queue, and its position among those of its user: see [data.ByKey].
-func (db *Database) Position(ctx context.Context, thread int64) (data.Place, int, error) {
-	at := 0
-	p, err := one(ctx, db, func() *data.Place {
-		row := db.queue[thread]
-		if row != nil && row.Todo == data.ToClaim {
-			at = 1 + len(head(db.queue.sorted(func(p *data.Place) bool {
-				return p.Todo == data.ToClaim && p.Project == row.Project && p.User == row.User && p.Compare(row) < 0
-			}, (*data.Place).Compare), 999))
-		}
-		return row
-	})
-	return p, at, err
-}
-
-// Backlog returns the work that waits: see [data.ByKey].
-func (db *Database) Backlog(ctx context.Context) (data.Backlog, error) {
-	return read(ctx, db, func() (b data.Backlog) {
-		b.Waiting = db.count(data.Waiting)[data.Name{}]
-		for _, p := range db.queue {
-			if p.Todo == data.ToClaim && (b.Oldest.IsZero() || p.Since.Before(b.Oldest)) {
-				b.Oldest = p.Since
-			}
-		}
-		return b
 	})
 }
 

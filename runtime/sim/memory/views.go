@@ -2,7 +2,6 @@ package memory
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -40,9 +39,13 @@ func (tx *tx) views(asks []data.Ask) *views {
 		w.Interrupts = append(w.Interrupts, a.Interrupts...)
 		vs.addName(a.RunName)
 		vs.addKey(a.Scope)
-		if a.Counts != (data.Name{}) {
-			maps.Copy(vs.running, tx.count(data.Running))
-			vs.running[a.Counts] += 0
+		if of := a.Counts; of != (data.Name{}) && !tx.counted[runsOf(of)] {
+			vs.running[of] = 0
+			for name, n := range tx.count(data.Running) {
+				if name == of || of.User == "" && name.Project == of.Project {
+					vs.running[name] = n
+				}
+			}
 		}
 		if in := tx.instances[a.Owner]; in != nil && in.End == "" {
 			vs.living[a.Owner] = true
