@@ -13,7 +13,6 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
@@ -298,64 +297,4 @@ func TestCluster_ServesBeforeItTakesRunsOver(t *testing.T) {
 	}
 	close(let)
 	c.wait(left.RunID, runtime.Completed)
-}
-
-// Thousands of QUEUED runs that cannot begin (of a user at its limit, of threads that execute another run, of an agent that nobody has) do
-// not hide one behind them from a server with a free slot, although the server that has queued it is dead and no hints arrive.
-func TestCluster_BeginsARunBehindOthers(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.New(t)
-	execute(t, url, `SELECT setval(pg_get_serial_sequence('threads', 'key'), 100000), setval(pg_get_serial_sequence('runs', 'key'), 100000)`)
-	limits := runtime.Limits{Runs: 1, RunsPerUser: 1}
-	as := func(user string) runtime.Caller { return runtime.MustCaller("default", user, runtime.RoleUser) }
-	start := func(b *bench, user, agent string) runtime.Started {
-		t.Helper()
-		s, err := b.StartRun(t.Context(), as(user), runtime.StartRequest{Agent: agent, Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	full, _ := halves("full")
-	x, dead := member(t, url, runtime.Config{Limits: limits}, full, answers("late", "text", nil))
-	start(x, "x", "full")
-	<-full.began
-	full, _ = halves("own")
-	z, _ := member(t, url, runtime.Config{Limits: limits}, full)
-	its, err := z.Run(t.Context(), as("capped"), start(z, "capped", "own").RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-full.began
-	frees := make(chan struct{})
-	y, store := member(t, url, runtime.Config{Limits: limits, Bus: new(bus.Memory).Join()}, answers("late", "text", nil),
-		agent{"holds", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
-			<-frees
-			return agui.WorkerOutput{}, nil
-		}})
-	holds := start(y, "local", "holds")
-	y.wait(holds.RunID, runtime.Running)
-
-	for _, statement := range []string{
-		`INSERT INTO threads (key, project_id, user_id, thread_id, conversation_id, last_seq, title, created_at, updated_at)
-		SELECT i, 'default', CASE i % 3 WHEN 0 THEN 'capped' ELSE 'other' || i END, 'hides' || i, 'hides' || i, 0, '', now(), now() FROM generate_series(1, 5000) i`,
-		`INSERT INTO runs (key, thread_key, id, project_id, user_id, agent, workflow_id, status, generation, attempt, answered, owner_instance, closed_event_id, created_at, queued_at)
-		SELECT i, key, 'run' || i, project_id, user_id, agent, agent, 'QUEUED', 1, 0, FALSE, '', 0, now(), now()
-		FROM (SELECT *, key AS i, CASE key % 3 WHEN 1 THEN 'absent' ELSE 'late' END AS agent FROM threads WHERE key <= 5000) t`,
-		`INSERT INTO runs (key, thread_key, id, project_id, user_id, agent, workflow_id, status, generation, attempt, answered, owner_instance, closed_event_id, created_at, queued_at)
-		SELECT key + 10000, key, 'other' || key, project_id, user_id, 'late', 'late', 'RUNNING', 1, 0, FALSE, '` + its.Owner + `', 0, now(), now()
-		FROM threads WHERE key <= 5000 AND key % 3 = 2`,
-		`INSERT INTO run_inputs SELECT r.key, i.input, i.definition, i.input_query, i.context_item_ids, i.metadata, i.parent_run
-		FROM runs r, run_inputs i WHERE r.key <= 5000 AND i.run_key = (SELECT key FROM runs WHERE id = '` + holds.RunID + `')`,
-	} {
-		execute(t, url, statement)
-	}
-	late := start(x, "local", "late")
-	defer dead.die()()
-	before := store.pulled.Load()
-	close(frees)
-	y.wait(late.RunID, runtime.Completed)
-	if n := store.pulled.Load() - before; n > 20 {
-		t.Errorf("it has begun after %d looks", n)
-	}
 }

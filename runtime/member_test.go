@@ -24,7 +24,6 @@ type dying struct {
 	drains atomic.Int64 // calls of Drain
 	left   atomic.Int64 // commits until it dies by itself, if positive
 	looked atomic.Int64 // looks for runs whose server has ended
-	pulled atomic.Int64 // looks for QUEUED runs of others
 }
 
 func (d *dying) die() (wake func()) {
@@ -66,11 +65,6 @@ func (d *dying) KeepLease(ctx context.Context) error {
 func (d *dying) Orphans(ctx context.Context, after int64, limit int) ([]data.RunHead, error) {
 	defer d.looked.Add(1)
 	return d.Store.Orphans(ctx, after, limit)
-}
-
-func (d *dying) CountQueued(ctx context.Context) (map[data.Name]int, error) {
-	d.pulled.Add(1)
-	return d.Store.CountQueued(ctx)
 }
 
 func (d *dying) Drain(ctx context.Context) (bool, error) {

@@ -38,6 +38,7 @@ type Logs struct {
 	grown atomic.Int64 // counts additions to any ring
 	looks atomic.Int64 // numbers the looks at heads of logs, from their begin
 
+	lookouts lookouts
 	messages messageCache
 
 	mu    sync.Mutex // guards the field below, and Tail.holders

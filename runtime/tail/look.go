@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
@@ -12,7 +13,7 @@ import (
 
 // Beside other instances, this process knows a log while it executes a run of the thread: then it alone writes. Any other log is looked
 // at in the database, regularly while it has readers. A reader ends only after a look that began when the reader had all events that
-// were known, or shortly after the end of a run of this process.
+// were known.
 
 // errLook means that the reader must look at the log before it knows whether it has ended.
 var errLook = errors.New("look at the log")
@@ -175,7 +176,67 @@ func (t *Tail) refresh(ctx context.Context, since int64) error {
 	if done {
 		return nil
 	}
-	return t.logs.look(ctx, []*Tail{t}, nil)
+	return t.logs.lookWithOthers(ctx, t)
+}
+
+// lookouts has the looks that readers ask for. One is made at a time, at all logs that were asked for during the one before.
+type lookouts struct {
+	mu     sync.Mutex // guards the fields below
+	making bool
+	next   *lookout // nil if none is asked for
+}
+
+// lookout is a look for several readers.
+type lookout struct {
+	tails []*Tail
+	done  chan struct{}
+	err   error // once done is closed
+}
+
+// lookoutTime ends a look that the database does not answer.
+const lookoutTime = 10 * time.Second
+
+// lookWithOthers looks at the log in the next look that is made.
+func (l *Logs) lookWithOthers(ctx context.Context, t *Tail) error {
+	o := &l.lookouts
+	o.mu.Lock()
+	if o.next == nil {
+		o.next = &lookout{done: make(chan struct{})}
+	}
+	mine := o.next
+	mine.tails = append(mine.tails, t)
+	if !o.making {
+		o.making = true
+		go l.makeLookouts() // ends when no more are asked for
+	}
+	o.mu.Unlock()
+	select {
+	case <-mine.done:
+		return mine.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *Logs) makeLookouts() {
+	o := &l.lookouts
+	for {
+		o.mu.Lock()
+		now := o.next
+		o.next, o.making = nil, now != nil
+		o.mu.Unlock()
+		if now == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), lookoutTime)
+		for some := range slices.Chunk(now.tails, 1000) {
+			if now.err = l.look(ctx, some, nil); now.err != nil {
+				break
+			}
+		}
+		cancel()
+		close(now.done)
+	}
 }
 
 // learnShared is Learn beside other instances.
@@ -209,10 +270,9 @@ func (l *Logs) executes(key int64) bool {
 	return t.here
 }
 
-// knowsEnd reports whether t.busy is right now that the reader is at the end, or was a moment ago, when a run ended here: that the reader
-// was not quicker makes no difference. t.mu is held.
+// knowsEnd reports whether t.busy is right now that the reader is at the end, t.mu is held.
 func (r *Cursor) knowsEnd() bool {
-	if r.t.here || !r.t.logs.cfg.Shared || time.Since(r.t.decided) < freshFor {
+	if r.t.here || !r.t.logs.cfg.Shared {
 		return true
 	}
 	if r.caughtUp != r.after {

@@ -34,7 +34,6 @@ type Tail struct {
 	readers  int           // number of cursors
 	read     time.Time     // since when there are readers
 	looked   int64         // the look that committed and busy are of, by Logs.looks; 0 after a decision made here
-	decided  time.Time     // when the last such decision was made, if this process executed a run of the thread until then
 	removals int64         // data.LogHead.Removals at the last look, -1 before the first
 	looking  chan struct{} // of one reader, which looks
 
@@ -150,9 +149,6 @@ func (t *Tail) deliver(recs []*Record, ch *Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if ch != nil {
-		if t.decided = (time.Time{}); t.here {
-			t.decided = time.Now()
-		}
 		t.busy, t.here, t.looked = ch.Busy, ch.Here, 0
 		t.changes++
 		for _, run := range ch.Void {
