@@ -213,12 +213,6 @@ func openBeside(t *testing.T, url string) *storage.DB {
 	return db
 }
 
-// killed makes the instances look like those of processes that have ended.
-func killed(t *testing.T, url string) {
-	t.Helper()
-	execute(t, url, `UPDATE instances SET process = process || '0' WHERE NOT fenced`)
-}
-
 // execute runs a statement beside the store.
 func execute(t *testing.T, url, statement string) {
 	t.Helper()
@@ -288,6 +282,6 @@ func TestKeys_AreOrderedOverAllServersButForAMoment(t *testing.T) {
 			}
 			given[key], highest = true, max(highest, key)
 		}
-		time.Sleep(50 * time.Millisecond) // the rest of the last keys serves no more
+		<-time.After(50 * time.Millisecond) // the rest of the last keys serves no more
 	}
 }

@@ -36,16 +36,16 @@ var kits = []string{
 
 // limits are the highest values that the measures may have. A type or a package that is missing here has the default for its kind.
 var limits = map[string]int{
-	"product lines": 107_824, "engine lines": 46_878, "kit lines": 25_180, "test lines": 88_620, "settings": 60, "functions over 80 lines": 14,
-	"direct dependencies": 39, "KiB of the stripped program": 45_000, "comment lines in ten thousand with what, who, nobody …": 435,
+	"product lines": 107_578, "engine lines": 46_730, "kit lines": 25_401, "test lines": 88_614, "settings": 60, "functions over 80 lines": 14,
+	"direct dependencies": 39, "KiB of the stripped program": 45_000, "comment lines in ten thousand with what, who, nobody …": 434,
 
-	"methods of runtime/work.Engine": 154, "methods of runtime/work.live": 72, "methods of runtime/work.step": 66, "methods of runtime.Runtime": 125,
-	"methods of runtime/data.Store": 82, "methods of runtime/data.Reader": 55, "methods of storage.DB": 170, "methods of storage.committer": 47,
+	"methods of runtime/work.Engine": 150, "methods of runtime/work.live": 72, "methods of runtime/work.step": 66, "methods of runtime.Runtime": 125,
+	"methods of runtime/data.Store": 80, "methods of runtime/data.Reader": 55, "methods of storage.DB": 168, "methods of storage.committer": 45,
 	"methods of runtime/fold.Fold": 48, "methods of runtime/tail.folded": 48, "methods of plugins.Run": 69, "methods of plugins/llm.turn": 61,
 	"methods of plugins/remote.relay": 51, "methods of transports.Streams": 49, "methods of transports/rest.Transport": 46,
 	"methods of transports/rest.day": 48,
 
-	"upward arrows in runtime/work": 29, "upward arrows in storage": 18, "upward arrows in cmd": 23,
+	"upward arrows in runtime/work": 27, "upward arrows in storage": 18, "upward arrows in cmd": 23,
 }
 
 const (

@@ -116,8 +116,11 @@ func (o *clusterOptions) bench(ctx context.Context, all *options) ([]report, err
 		servers int
 		each    bool // as many runs at each server
 	}{
-		{"one server", 1, true}, {"two servers", 2, true}, {"three servers", 3, true},
-		{"two servers in all", 2, false}, {"three servers in all", 3, false},
+		{"one server", 1, true},
+		{"two servers", 2, true},
+		{"three servers", 3, true},
+		{"two servers in all", 2, false},
+		{"three servers in all", 3, false},
 	}
 	db, err := openDatabase(ctx, all.database)
 	if err != nil {
