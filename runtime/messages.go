@@ -104,6 +104,14 @@ func (s *starting) reconcile(ctx context.Context) (err error) {
 	if have.shown, err = s.rt.keyed.shownHeads(ctx, s.at); err != nil {
 		return err
 	}
+	if makeWay := s.req.MakeWay; makeWay != nil && len(have.open) > 0 {
+		if s.req.MakeWay = nil; makeWay(ctx) {
+			if err := s.readThread(ctx); err != nil {
+				return err
+			}
+			return s.reconcile(ctx)
+		}
+	}
 	have.read, have.whole = true, len(have.shown) < tail.LatestMessages
 	s.plan = reconcile(s.req, &have)
 	return nil

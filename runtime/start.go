@@ -48,6 +48,10 @@ type StartRequest struct {
 
 	TiedTo string `json:"-"` // the connection that the run will belong to: see data.RunTie; empty for none
 
+	// MakeWay ends runs that the request replaces, before its messages are compared with those of a busy thread. It reports whether there
+	// were any; may be nil.
+	MakeWay func(context.Context) bool `json:"-"`
+
 	kept    []work.Kept   // nodes that the run need not execute: see Rerun
 	resumed *work.Resumed // the step that it begins in the middle of, or nil
 	results []int64       // keys of the files with results that these nodes and the messages refer to

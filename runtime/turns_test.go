@@ -27,8 +27,7 @@ func TestServers_BeginTheRunBehindOneThatBeganElsewhere(t *testing.T) {
 	y.wait(y.start("main", "next", "next").RunID, runtime.Completed)
 }
 
-// A limit over all servers is reached by a run that no server executes. Once that has ended, the user's next one begins, also if the server
-// is alone.
+// A limit over all servers is reached by a run that no server executes. Once that has ended, the user's next one begins.
 func TestServers_SeeTheEndOfARunThatNobodyExecutes(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t)

@@ -267,7 +267,6 @@ func TestOtherProcessesAreToldApart(t *testing.T) {
 	}
 }
 
-// A key is given once, and is higher than those that other servers have given out some time before.
 func TestKeys_AreOrderedOverAllServersButForAMoment(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t)

@@ -1,8 +1,10 @@
 package tail
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -230,9 +232,14 @@ func (l *Logs) makeLookouts() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), lookoutTime)
 		for some := range slices.Chunk(now.tails, 1000) {
-			if now.err = l.look(ctx, some, nil); now.err != nil {
-				break
+			err := l.look(ctx, some, nil)
+			if errors.Is(err, data.ErrUnavailable) { // one connection may be broken
+				err = l.look(ctx, some, nil)
 			}
+			if err != nil && ctx.Err() != nil {
+				err = fmt.Errorf("%w: %w", data.ErrTooSlow, err)
+			}
+			now.err = cmp.Or(now.err, err)
 		}
 		cancel()
 		close(now.done)

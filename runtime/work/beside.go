@@ -107,7 +107,10 @@ func (en *Engine) look() {
 			en.looker.heed(false) // hints about rows of the queue may be lost
 		}
 		en.cfg.Feeds.Changes.RingNew()
-		_ = en.cfg.Logs.Look(ctx, scope) // readers get the error of a lasting failure
+		began := time.Now()
+		if err := en.cfg.Logs.Look(ctx, scope); err == nil && scope == tail.All { // readers get the error of a lasting failure
+			en.lookedAt.Store(began.UnixNano())
+		}
 		if scope == tail.All {
 			en.countAppended(ctx)
 			if n%listsEach == 0 || en.link.Stats().Deaf {

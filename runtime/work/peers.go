@@ -91,6 +91,7 @@ type about struct {
 // peers are the instances of a cluster.
 type peers struct {
 	aloneUntil atomic.Int64 // until when this instance knows that no other lives
+	lookedAt   atomic.Int64 // when the last look at all logs has begun
 
 	mu      sync.Mutex // guards the fields below
 	counts  ServerCounts

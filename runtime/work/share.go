@@ -20,7 +20,7 @@ import (
 
 const (
 	watchEach = time.Second
-	// quietFor is how long an instance has seen no other until it works for itself: it has looked at what the others have written last.
+	// quietFor is how long an instance has seen no other until it works for itself. It has looked at the last writes of the others by then.
 	quietFor = 5 * time.Second
 	// aloneFor is how long a look that has seen no other counts.
 	aloneFor = 3 * time.Second
@@ -46,14 +46,18 @@ func (en *Engine) watch() {
 		began := time.Now()
 		seen, err := en.store.Watch(en.abandoned)
 		en.logUnshared(err)
-		if err != nil || seen.Others > 0 {
-			quiet = time.Time{}
-			en.aloneUntil.Store(0)
-		} else if quiet.IsZero() {
+		switch {
+		case err != nil || seen.Others > 0 || en.Stopping():
+			if quiet = (time.Time{}); en.aloneUntil.Swap(0) > 0 { // others may have missed these
+				en.link.HintAll(bus.Revoked)
+				en.link.HintAll(bus.Changed)
+			}
+		case quiet.IsZero():
 			quiet = began
-		}
-		if !quiet.IsZero() && began.Sub(quiet) >= quietFor {
-			en.aloneUntil.Store(began.Add(aloneFor).UnixNano())
+		case began.Sub(quiet) >= quietFor && en.lookedAt.Load() > quiet.UnixNano():
+			if en.aloneUntil.Swap(began.Add(aloneFor).UnixNano()) == 0 {
+				en.cfg.Feeds.Changes.RingAll()
+			}
 		}
 		if en.OthersLive() || n%aloneEach == 0 {
 			en.logUnshared(en.meet(en.abandoned))

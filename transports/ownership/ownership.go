@@ -101,6 +101,9 @@ func (gone) Gone() bool { return true }
 // cancelled only if req does not answer it. A repeat of a run's own request does not cancel it.
 func (g *Registry) StartRun(ctx context.Context, who runtime.Caller, req runtime.StartRequest) (runtime.Started, error) {
 	g.supersede(ctx, who, &req, false)
+	if g.cfg.Ties != nil {
+		req.MakeWay = func(ctx context.Context) bool { return g.supersedeShared(ctx, who, &req, false) }
+	}
 	started, err := g.cfg.Runtime.StartRun(ctx, who, req)
 	for range 2 { // a run in the way may begin to wait meanwhile
 		if !g.makeWay(ctx, who, &req, &started, err) {

@@ -79,25 +79,16 @@ func TestCluster_CancelsARunWhoseClientLeft(t *testing.T) {
 	s.y.Await("a", runtime.Cancelled)
 }
 
-// The connection was closed before its server ended.
 func TestCluster_CancelsARunOfAServerThatEnded(t *testing.T) {
 	t.Parallel()
-	s := cluster(t, 50*time.Millisecond)
-	started, tie := s.x.owned()
-	s.x.drop(tie, started)
-	s.x.Stop()
-	s.y.Await("a", runtime.Cancelled)
-}
-
-// The connection was closed before the lone server ended.
-func TestCluster_CancelsARunAfterARestart(t *testing.T) {
-	t.Parallel()
-	s := lone(t, 3*time.Second)
-	started, tie := s.x.owned()
-	s.x.drop(tie, started)
-	s.dropped()
-	s.x.Stop()
-	s.next().Await("a", runtime.Cancelled)
+	for _, start := range []func(*testing.T, time.Duration) *servers{lone, cluster} {
+		s := start(t, 3*time.Second)
+		started, tie := s.x.owned()
+		s.x.drop(tie, started)
+		s.dropped()
+		s.x.Stop()
+		s.next().Await("a", runtime.Cancelled)
+	}
 }
 
 func TestCluster_EndOfAServerIsNoClientThatLeft(t *testing.T) {
@@ -122,7 +113,6 @@ func TestCluster_JoinElsewhereEndsTheGrace(t *testing.T) {
 	s.y.Await("a", runtime.Running)
 }
 
-// A server notices late that the client has gone to another one.
 func TestCluster_JoinElsewhereComesBeforeTheDrop(t *testing.T) {
 	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
@@ -202,7 +192,6 @@ func TestCluster_RepeatDoesNotOwnADetachedRun(t *testing.T) {
 	s.y.Await("a", runtime.Running)
 }
 
-// The server of the first connection notices late that it is closed.
 func TestCluster_AnsweredRunBelongsToTheConnectionOfTheAnswer(t *testing.T) {
 	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
@@ -238,6 +227,25 @@ func TestCluster_NewMessageReplacesTheRunOfAClientThatLeft(t *testing.T) {
 		s.y.Await("a", status)
 	}
 	s.y.Await("b", runtime.Running)
+}
+
+// Beside the run of a client that left, a list that changes a message would be no edit.
+func TestCluster_EditReplacesTheRunOfAClientThatLeft(t *testing.T) {
+	t.Parallel()
+	s := cluster(t, time.Hour)
+	asks := func(at *server, run string) runtime.Started {
+		messages := []agui.Message{{ID: "m", Role: agui.RoleUser, Content: run}}
+		return at.start(local, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: run, Edits: true, Messages: messages})
+	}
+	started := asks(s.x, "a")
+	s.x.drop(s.x.Streams.TieRun(peer(false), local, nil, started), started)
+	s.dropped()
+	asks(s.y, "b")
+	s.y.Await("b", runtime.Running)
+	var shown int
+	if err := s.db.Get(&shown, `SELECT count(*) FROM messages WHERE content_hash <> 0 AND state <> 'hidden'`); err != nil || shown != 1 {
+		t.Errorf("%d messages are shown, want 1; %v", shown, err)
+	}
 }
 
 // A client that has seen the question has its time, and answers it at another server.

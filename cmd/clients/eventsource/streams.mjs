@@ -62,7 +62,7 @@ const readers = {
 
 test("across a crash each reads every event once, and to the end", async () => {
   const threadId = randomUUID();
-  const ops = [{ say: "before" }, { tokens: 300, delayMs: 5 }, { tool: "sleep", args: { ms: 1000 } }, { say: "after" }];
+  const ops = [{ say: "before" }, { tokens: 300, delayMs: 5 }, { tool: "sleep", args: { ms: 3000 } }, { say: "after" }]; // the crash is before its end on a slow machine, too
   const started = await fetch(base + "/api/v1/agent/runs", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
