@@ -36,7 +36,7 @@ var kits = []string{
 
 // limits are the highest values that the measures may have. A type or a package that is missing here has the default for its kind.
 var limits = map[string]int{
-	"product lines": 107_608, "engine lines": 46_757, "kit lines": 25_401, "test lines": 88_620, "settings": 60, "functions over 80 lines": 14,
+	"product lines": 107_617, "engine lines": 46_766, "kit lines": 25_401, "test lines": 88_620, "settings": 60, "functions over 80 lines": 14,
 	"direct dependencies": 39, "KiB of the stripped program": 45_000, "comment lines in ten thousand with what, who, nobody …": 434,
 
 	"methods of runtime/work.Engine": 150, "methods of runtime/work.live": 72, "methods of runtime/work.step": 66, "methods of runtime.Runtime": 125,

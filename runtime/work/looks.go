@@ -70,11 +70,20 @@ func (q *looks) note(out *decide.Decided) {
 		return
 	case data.ToCancel:
 		q.cancels = true
+		again(q.cancelling, out.Thread)
 	case data.ToClaim:
 		q.due, q.wrote = true, true
 		q.fresh++
+		again(q.serving, out.Thread)
 	}
 	q.nudge()
+}
+
+// again has the dispatcher look at the end of a mark: the thread needs the same once more, perhaps for the same run, which was answered.
+func again(in map[int64]served, thread int64) {
+	if now, is := in[thread]; is {
+		in[thread] = served{now.run, true}
+	}
 }
 
 // mark has the next look search for rows, with cancels also for those to cancel.

@@ -52,16 +52,15 @@ func TestLooks_ServeTheNextRunOfAThread(t *testing.T) {
 	if q.end(q.serving, 1); nudged(q) {
 		t.Error("a run that is served is looked for")
 	}
-	q.begin(q.serving, 1, 10)
-	q.note(&decide.Decided{Thread: 1, Next: decide.Next{Do: data.ToClaim, Run: data.RunHead{Key: 11, ThreadKey: 1}}})
-	if !nudged(q) {
-		t.Error("a row is not looked for")
-	}
-	if q.begin(q.serving, 1, 11) {
-		t.Error("two runs of a thread are served")
-	}
-	q.looked(1, &shortages{}, false)
-	if q.end(q.serving, 1); !nudged(q) {
-		t.Error("the next run waits for ever")
+	for _, next := range []int64{11, 10} { // the same run may have been answered
+		q.begin(q.serving, 1, 10)
+		q.note(&decide.Decided{Thread: 1, Next: decide.Next{Do: data.ToClaim, Run: data.RunHead{Key: next, ThreadKey: 1}}})
+		if !nudged(q) || q.begin(q.serving, 1, next) {
+			t.Error("a row is not looked for, or two runs of a thread are served")
+		}
+		q.looked(1, &shortages{}, false)
+		if q.end(q.serving, 1); !nudged(q) {
+			t.Errorf("run %d waits for ever", next)
+		}
 	}
 }
