@@ -149,7 +149,7 @@ func TestIllegibleRunIsCancelledAndDeleted(t *testing.T) {
 		b.wait(waiting.RunID, runtime.Waiting)
 		queued := b.startWorkflow("queued", "flow", "done") // restarts once a slot is free
 		b.wait(queued.RunID, runtime.Completed)
-		ahead := b.start("ahead", "gated", "x")
+		ahead := b.wait(b.start("ahead", "gated", "x").RunID, runtime.Running)
 		b.appended(queued.RunID, "once more")
 		b.spoil(waiting.RunKey, spoil)
 		b.spoil(queued.RunKey, spoil)
@@ -160,7 +160,7 @@ func TestIllegibleRunIsCancelledAndDeleted(t *testing.T) {
 			}
 		}
 		close(gate)
-		b.wait(ahead.RunID, runtime.Completed)
+		b.wait(ahead.ID, runtime.Completed)
 		for _, s := range []runtime.Started{waiting, queued} {
 			checkLog(t, b.log(s.ThreadID))
 			if err := b.DeleteThread(t.Context(), local, s.ThreadID); err != nil {
