@@ -145,7 +145,7 @@ func (c *callers) play() {
 	(&checker{c, p}).audit()
 }
 
-// playApart has a server execute queued runs of all threads while the others stand still: otherwise they would serve what it has given up.
+// playApart stops all servers but one, which must execute the queued runs of all threads: the others would hide runs that it has forgotten.
 func (c *callers) playApart(p *process) {
 	for _, other := range c.serving() {
 		if other != p {

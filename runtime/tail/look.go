@@ -181,7 +181,7 @@ func (t *Tail) refresh(ctx context.Context, since int64) error {
 	return t.logs.lookWithOthers(ctx, t)
 }
 
-// lookouts has the looks that readers ask for. One is made at a time, at all logs that were asked for during the one before.
+// lookouts batches the looks that readers request. One statement runs at a time; the next one reads all logs that were requested meanwhile.
 type lookouts struct {
 	mu     sync.Mutex // guards the fields below
 	making bool
