@@ -34,8 +34,8 @@ SELECT thread_key FROM (
 
 	placeColumns = `q.thread_key, q.todo, q.run_key, q.project_id, q.user_id, q.workflow, q.agent, q.rank, q.since`
 
-	// free leaves out the rows that another server has taken.
-	free = ` AND q.taken_until <= now()`
+	// free leaves out the rows that another server has taken. None is taken for so long, unless the clock was set back since.
+	free = ` AND (q.taken_until <= now() OR q.taken_until > now() + interval '20 seconds')`
 
 	// freed takes a row from the server that has taken it, as the thread needs something else.
 	freed = `, taken_until = DEFAULT`

@@ -31,6 +31,9 @@ const (
 	ToClaim              // start the run, which is the first in line
 )
 
+// MostHold is how long an instance has the rows that it has taken, at most. It claims their runs at once.
+const MostHold = 10 * time.Second
+
 // Each selects the rows that Line returns.
 type Each int
 

@@ -33,9 +33,9 @@ type Store interface {
 	// that may write is, and stays it until LeaveDuties, or until it may not write any more. A Store that is not Shared has no
 	// duties: it reports true.
 	TakeDuty(ctx context.Context, name string) (bool, error)
-	// Take takes rows of the queue that no other instance has taken, and returns their threads. For hold the others' Line leaves them out;
-	// a hold of 0 gives them back. It is only a saving: rows of an instance that ends are left out until then. A Store that is not
-	// Shared takes all.
+	// Take takes rows of the queue that no other instance has taken, and returns their threads. For hold, at most MostHold,
+	// the others' Line leaves them out; a hold of 0 gives them back. It is only a saving: rows of an instance that ends are left out until
+	// then. A row whose hold would end after twice MostHold is free: the database's clock was set back. A Store that is not Shared takes all.
 	Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error)
 	// LeaveDuties lets another instance take the joined instance's duties.
 	LeaveDuties(ctx context.Context) error

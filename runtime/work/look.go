@@ -16,9 +16,6 @@ import (
 // takenFromQueue is how many rows a look takes, at most.
 const takenFromQueue = 64
 
-// holdRows is how long a server has the rows that it has taken, at most. It claims their runs at once.
-const holdRows = 10 * time.Second
-
 // lookAgain is the pause before a look that goes on where the last one has found nothing, or has failed.
 const lookAgain = 100 * time.Millisecond
 
@@ -90,7 +87,7 @@ func (k *looker) take(rows []*row) (got []*row, err error) {
 	for i, r := range rows {
 		threads[i] = r.run.ThreadKey
 	}
-	taken, err := k.en.store.Take(k.en.abandoned, threads, holdRows)
+	taken, err := k.en.store.Take(k.en.abandoned, threads, data.MostHold)
 	for _, r := range rows {
 		if r.held = slices.Contains(taken, r.run.ThreadKey); r.held {
 			got = append(got, r)

@@ -69,13 +69,13 @@ func testTake(t *testing.T, f *fixture) {
 		equal(t, fmt.Sprintf("Take %v for %v", threads, hold), got, err, want)
 	}
 	if !f.Shared() {
-		take(time.Minute, []int64{1, 2}, 1, 2)
+		take(data.MostHold, []int64{1, 2}, 1, 2)
 		rows("all", 1, 2)
 		return
 	}
-	take(time.Minute, []int64{1}, 1, 3, 99)
+	take(data.MostHold, []int64{1}, 1, 3, 99)
 	rows("the other", 2)
-	take(time.Minute, []int64{2}, 1, 2)
+	take(data.MostHold, []int64{2}, 1, 2)
 	rows("none", []int64{}...)
 	lanes, err := f.Line(t.Context(), data.Place{Project: "p"}, data.EachLane, 10)
 	equal(t, "lanes", len(lanes), err, 0)
@@ -83,9 +83,13 @@ func testTake(t *testing.T, f *fixture) {
 	equal(t, "projects", len(projects), err, 0)
 	take(0, nil, 2)
 	rows("what was given back", 2)
+	take(time.Hour, []int64{2}, 2)
+	rows("what was taken before the clock was set back", 2)
+	take(data.MostHold, []int64{2}, 2)
+	take(0, nil, 2)
 	take(time.Millisecond, []int64{2}, 2)
 	for range 1000 {
-		if got, err := f.Take(t.Context(), []int64{2}, time.Minute); err != nil || len(got) > 0 {
+		if got, err := f.Take(t.Context(), []int64{2}, data.MostHold); err != nil || len(got) > 0 {
 			return // its time is over
 		}
 		<-time.After(time.Millisecond)

@@ -27,6 +27,11 @@ type placed struct {
 	until time.Time // when the last of them has no right to it any more; zero if it has given it back
 }
 
+// isTaken reports whether an instance has the row: see [data.Store].
+func (p *placed) isTaken(now time.Time) bool {
+	return p.until.After(now) && !p.until.After(now.Add(2*data.MostHold))
+}
+
 // placeOf returns a thread's row in the queue, the zero Place for none.
 func (db *Database) placeOf(thread int64) data.Place {
 	if row := db.queue[thread]; row != nil {
@@ -89,7 +94,7 @@ func (db *Database) Misplaced(ctx context.Context, limit int) ([]int64, error) {
 func (db *Database) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
 	return read(ctx, db, func() (places []data.Place) {
 		rows := db.queue.sorted(func(p *placed) bool {
-			switch claims := p.Todo == data.ToClaim && !p.until.After(db.clock()); each {
+			switch claims := p.Todo == data.ToClaim && !p.isTaken(db.clock()); each {
 			case data.EachProject:
 				return claims && p.Project > after.Project
 			case data.EachLane:
@@ -126,12 +131,12 @@ func (s *Store) Take(ctx context.Context, threads []int64, hold time.Duration) (
 		now := s.clock()
 		for _, thread := range threads {
 			row := s.queue[thread]
-			if row == nil || hold > 0 && (row.Todo != data.ToClaim || row.until.After(now)) {
+			if row == nil || hold > 0 && (row.Todo != data.ToClaim || row.isTaken(now)) {
 				continue
 			}
 			next := *row
 			if next.until = (time.Time{}); hold > 0 {
-				if !row.until.IsZero() && s.checks.Overdue != nil {
+				if !row.until.IsZero() && !row.until.After(now) && s.checks.Overdue != nil {
 					s.checks.Overdue(row.Place, row.by[len(row.by)-1])
 				}
 				next.by, next.until = append(slices.Clip(row.by), s.instance), now.Add(hold)
