@@ -22,6 +22,9 @@ func (q *queueCounts) follow(moves []decide.Move) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.since == nil { // nothing was counted yet
+		q.since = make(map[data.Name]int)
+	}
 	for i := range moves {
 		by, run := 0, &moves[i].Run
 		if moves[i].To == data.Queued {
