@@ -33,7 +33,7 @@ var (
 		"selectDuty", "takeDuty", "holdDuty", "leaveDuties", "countRunningOfProjects", "countRunningOfUsers", "countQueued",
 		"takeTie", "untieRun", "dropTie", "joinThread", "selectDropped", "claimOverdue",
 		"lockReserved", "selectReserved", "deleteReserved", "insertReserved", "deleteReservedOfEnded",
-		"selectLanes", "selectProjects", "takeRows", "giveBackRows",
+		"selectLanes", "selectProjects", "takeRows", "giveBackRows", "selectLatest",
 	}
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.

@@ -58,18 +58,6 @@ FROM threads t LEFT JOIN thread_states s ON s.thread_key = t.key`
 	selectThread = selectWholeThread + `
 WHERE t.key = ?`
 
-	// selectLogHeads finds the end of an open span among the events. Otherwise the thread has it.
-	selectLogHeads = `
-SELECT t.key, t.removals, t.last_seq,
-	COALESCE(CASE WHEN r.key IS NOT NULL THEN (
-		SELECT e.last_event_id FROM events e WHERE e.thread_key = t.key ORDER BY e.last_event_id DESC LIMIT 1) END, 0),
-	r.key IS NOT NULL OR EXISTS (SELECT 1 FROM runs q
-		WHERE q.thread_key = t.key AND q.status IN ('QUEUED', 'RUNNING', 'WAITING') AND q.status = 'QUEUED')
-FROM threads t
-LEFT JOIN runs r ON r.thread_key = t.key AND r.status IN ('QUEUED', 'RUNNING', 'WAITING') AND r.status = 'RUNNING'
-	AND CASE r.status WHEN 'QUEUED' THEN r.key ELSE 0 END = 0
-WHERE t.key = ANY (?)`
-
 	selectThreadByID = selectWholeThread + `
 WHERE t.key = (SELECT CASE thread_id WHEN ? THEN key END FROM threads
 	WHERE project_id = ? AND user_id = ? AND thread_id >= ? ORDER BY thread_id LIMIT 1)`
@@ -187,16 +175,6 @@ func scanThread(rows *sql.Rows) (t data.Thread, err error) {
 // Thread returns the thread with the key.
 func (r keyed) Thread(ctx context.Context, key int64) (data.Thread, error) {
 	return one(ctx, r.q, scanThread, selectThread, key)
-}
-
-// LogHeads returns the heads of the logs of those of the threads that exist, as of one moment.
-func (r keyed) LogHeads(ctx context.Context, threads []int64) ([]data.LogHead, error) {
-	return all(ctx, r.q, func(rows *sql.Rows) (h data.LogHead, err error) {
-		var written int64
-		err = rows.Scan(&h.Thread, &h.Removals, &h.Last, &written, &h.Busy)
-		h.Last = max(h.Last, written)
-		return h, err
-	}, selectLogHeads, r.d.list(threads))
 }
 
 // ThreadByID returns the user's thread with the id.

@@ -131,6 +131,14 @@ type LogHead struct {
 	Last     int64 // the last event
 	Busy     bool  // a run is QUEUED or RUNNING
 	Removals int64 // another number means that rows were deleted
+
+	Latest []StoredEvent // those behind LogPlace.After, if asked for and few: the first of them, and none beyond Last
+}
+
+// LogPlace is a place in a thread's log.
+type LogPlace struct {
+	Thread int64
+	After  int64 // behind this event; below 0 if no events are asked for
 }
 
 // ThreadState changes a thread's state.

@@ -207,8 +207,9 @@ type ByKey interface {
 	Events(ctx context.Context, threadKey, after int64, limit int) ([]StoredEvent, error)
 	// LastEventID returns the id of the thread's last event, also when that event has been removed.
 	LastEventID(ctx context.Context, threadKey int64) (int64, error)
-	// LogHeads returns the heads of the logs of those of the threads that exist, as of one moment.
-	LogHeads(ctx context.Context, threads []int64) ([]LogHead, error)
+	// LogHeads returns the heads of the logs of those of the threads that exist, as of one moment. A Store that is not Shared may return no
+	// events with them.
+	LogHeads(ctx context.Context, of []LogPlace) ([]LogHead, error)
 	// Spans returns the run's spans in order.
 	Spans(ctx context.Context, runKey int64) ([]Span, error)
 	// SpanAfter returns the thread's first span that begins after the event.

@@ -124,8 +124,8 @@ func (f *faulty) LeaveDuties(ctx context.Context) error {
 	return f.alive(func() error { return f.Store.LeaveDuties(ctx) })
 }
 
-func (f *faulty) LogHeads(ctx context.Context, threads []int64) ([]data.LogHead, error) {
-	return read(f, func() ([]data.LogHead, error) { return f.Store.LogHeads(ctx, threads) }, "heads")
+func (f *faulty) LogHeads(ctx context.Context, of []data.LogPlace) ([]data.LogHead, error) {
+	return read(f, func() ([]data.LogHead, error) { return f.Store.LogHeads(ctx, of) }, "heads")
 }
 
 func (f *faulty) Heads(ctx context.Context, runs []int64) ([]data.RunHead, error) {

@@ -96,7 +96,7 @@ func (l *Logs) checkCached(ctx context.Context, key int64) (*data.LogHead, error
 
 // head reads the head of a thread's log.
 func (l *Logs) head(ctx context.Context, key int64) (*data.LogHead, error) {
-	heads, err := l.cfg.Store.LogHeads(ctx, []int64{key})
+	heads, err := l.cfg.Store.LogHeads(ctx, []data.LogPlace{{Thread: key, After: -1}})
 	if err == nil && len(heads) == 0 {
 		err = data.ErrNotFound
 	}

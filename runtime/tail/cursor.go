@@ -173,10 +173,10 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 	switch {
 	case t.cancelled[r.run]:
 		return nil, nil, io.EOF
-	case r.follow:
+	case r.follow || t.busy:
 	case !r.knowsEnd():
 		return nil, nil, errLook
-	case !t.busy:
+	default:
 		return nil, nil, io.EOF
 	}
 	if t.wake == nil {

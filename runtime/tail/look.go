@@ -117,13 +117,16 @@ func (l *Logs) neverRun(ctx context.Context, tails []*Tail) (map[int64]int64, er
 // look reads the heads of logs. over are runs that have ended by then.
 func (l *Logs) look(ctx context.Context, tails []*Tail, over map[int64]int64) error {
 	number := l.looks.Add(1)
-	keys, changes := make([]int64, len(tails)), make([]int, len(tails))
+	places, changes := make([]data.LogPlace, len(tails)), make([]int, len(tails))
 	for i, t := range tails {
 		t.mu.Lock()
-		keys[i], changes[i] = t.key, t.changes
+		places[i], changes[i] = data.LogPlace{Thread: t.key, After: -1}, t.changes
+		if t.known && t.readers > 0 && !t.here {
+			places[i].After = t.committed
+		}
 		t.mu.Unlock()
 	}
-	heads, err := l.cfg.Store.LogHeads(ctx, keys)
+	heads, err := l.cfg.Store.LogHeads(ctx, places)
 	if err != nil {
 		return err
 	}
@@ -132,13 +135,30 @@ func (l *Logs) look(ctx context.Context, tails []*Tail, over map[int64]int64) er
 		found[heads[i].Thread] = &heads[i]
 	}
 	for i, t := range tails {
-		t.see(number, changes[i], found[t.key], over)
+		head := found[t.key]
+		t.see(number, changes[i], head, t.recordsOf(head), over)
 	}
+	l.evict()
 	return nil
 }
 
+// recordsOf returns the records of the events that a look has read, up to one that is illegible: its readers fail.
+func (t *Tail) recordsOf(head *data.LogHead) (recs []*Record) {
+	if head == nil {
+		return nil
+	}
+	for i := range head.Latest {
+		rec, err := decode(&head.Latest[i], t.id)
+		if err != nil {
+			break
+		}
+		recs = append(recs, rec)
+	}
+	return recs
+}
+
 // see applies a look. changes is Tail.changes at its begin, and head is nil if the thread does not exist.
-func (t *Tail) see(number int64, changes int, head *data.LogHead, over map[int64]int64) {
+func (t *Tail) see(number int64, changes int, head *data.LogHead, latest []*Record, over map[int64]int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	news := false
@@ -151,6 +171,7 @@ func (t *Tail) see(number int64, changes int, head *data.LogHead, over map[int64
 	}
 	if !t.deleted && !t.here && t.changes == changes && number > t.looked { // otherwise it is outdated
 		news = head.Last > t.committed || head.Busy != t.busy
+		t.pushLatest(latest)
 		t.known, t.looked, t.busy, t.committed = true, number, head.Busy, max(t.committed, head.Last)
 	}
 	for run := range t.reads {

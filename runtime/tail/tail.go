@@ -168,6 +168,15 @@ func (t *Tail) deliver(recs []*Record, ch *Change) {
 	}
 }
 
+// pushLatest adds the first events behind the last known one to the ring, up to a gap. Readers read the rest from the store.
+func (t *Tail) pushLatest(recs []*Record) {
+	n := 0
+	for n < len(recs) && recs[n].ID == t.committed+1+int64(n) {
+		n++
+	}
+	t.push(recs[:n])
+}
+
 // push appends committed records to the ring and drops the oldest beyond its limits.
 func (t *Tail) push(recs []*Record) {
 	if len(recs) == 0 {

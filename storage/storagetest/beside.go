@@ -1,6 +1,8 @@
 package storagetest
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 
 	"github.com/batonrun/baton/runtime/data"
@@ -54,7 +56,7 @@ func testLogHeads(t *testing.T, f *fixture) {
 	idle, thread := f.newThread(t, "ann", "idle"), f.newThread(t, "ann", "main")
 	want := func(head data.LogHead) {
 		t.Helper()
-		got, err := f.LogHeads(t.Context(), []int64{thread.Key, 1 << 40})
+		got, err := f.LogHeads(t.Context(), []data.LogPlace{{Thread: thread.Key, After: -1}, {Thread: 1 << 40}})
 		head.Thread = thread.Key
 		equal(t, "LogHeads", got, err, []data.LogHead{head})
 	}
@@ -67,6 +69,12 @@ func testLogHeads(t *testing.T, f *fixture) {
 	want(data.LogHead{Busy: true})
 	f.commit(t, events(run, 1, 3), &data.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: 1})
 	want(data.LogHead{Last: 3, Busy: true})
+	if f.Shared() {
+		got, err := f.LogHeads(t.Context(), []data.LogPlace{{Thread: thread.Key, After: 1}, {Thread: idle.Key}})
+		page, _ := f.Events(t.Context(), thread.Key, 1, 10)
+		slices.SortFunc(got, func(a, b data.LogHead) int { return cmp.Compare(a.Thread, b.Thread) })
+		equal(t, "LogHeads with events", got, err, []data.LogHead{{Thread: idle.Key}, {Thread: thread.Key, Last: 3, Busy: true, Latest: page}})
+	}
 	run.Status = data.Waiting
 	thread.LastEventID = 3
 	f.put(t, &run.RunHead, &thread.ThreadHead, &data.SpanEnd{RunKey: run.Key, N: 1, Last: 3})
@@ -75,6 +83,6 @@ func testLogHeads(t *testing.T, f *fixture) {
 	f.put(t, &run.RunHead)
 	f.put(t, &data.Delete{ThreadKey: thread.Key, RunKey: run.Key, Limit: 100})
 	want(data.LogHead{Last: 3, Removals: 1})
-	all, err := f.LogHeads(t.Context(), []int64{idle.Key, thread.Key})
+	all, err := f.LogHeads(t.Context(), []data.LogPlace{{Thread: idle.Key}, {Thread: thread.Key}})
 	equal(t, "LogHeads", len(all), err, 2)
 }

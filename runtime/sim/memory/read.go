@@ -280,18 +280,20 @@ func (db *Database) Questions(ctx context.Context, f data.QuestionFilter) (data.
 
 // Events returns up to limit events of the thread with an id above after, by id, fewer if they are large.
 func (db *Database) Events(ctx context.Context, threadKey, after int64, limit int) ([]data.StoredEvent, error) {
-	return read(ctx, db, func() (page []data.StoredEvent) {
-		log, size := db.events[threadKey], 0
-		begin, _ := slices.BinarySearchFunc(log, after+1, func(ev data.StoredEvent, id int64) int { return cmp.Compare(ev.ID, id) })
-		for _, ev := range head(log[begin:], limit) {
-			if size += len(ev.Payload); size > maxPage && len(page) > 0 {
-				break
-			}
-			page = append(page, ev)
+	return read(ctx, db, func() []data.StoredEvent { return db.eventsBehind(threadKey, after, limit) })
+}
+
+func (db *Database) eventsBehind(thread, after int64, limit int) (page []data.StoredEvent) {
+	log, size := db.events[thread], 0
+	begin, _ := slices.BinarySearchFunc(log, after+1, func(ev data.StoredEvent, id int64) int { return cmp.Compare(ev.ID, id) })
+	for _, ev := range head(log[begin:], limit) {
+		if size += len(ev.Payload); size > maxPage && len(page) > 0 {
+			break
 		}
-		db.nameRuns(threadKey, page)
-		return page
-	})
+		page = append(page, ev)
+	}
+	db.nameRuns(thread, page)
+	return page
 }
 
 // nameRuns sets the events' RunID from their spans.

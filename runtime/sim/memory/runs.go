@@ -197,13 +197,22 @@ func (db *Database) Appended(ctx context.Context, runs []int64) (map[int64]int, 
 	})
 }
 
+// fewEvents is how many events come with the head of a log.
+const fewEvents = 8
+
 // LogHeads returns the heads of the logs of those of the threads that exist.
-func (db *Database) LogHeads(ctx context.Context, threads []int64) ([]data.LogHead, error) {
+func (db *Database) LogHeads(ctx context.Context, of []data.LogPlace) ([]data.LogHead, error) {
 	return read(ctx, db, func() (list []data.LogHead) {
-		for _, key := range threads {
-			if t := db.threads[key]; t != nil {
-				list = append(list, db.logHead(t))
+		for _, log := range of {
+			t := db.threads[log.Thread]
+			if t == nil {
+				continue
 			}
+			h := db.logHead(t)
+			if log.After >= 0 {
+				h.Latest = db.eventsBehind(log.Thread, log.After, fewEvents)
+			}
+			list = append(list, h)
 		}
 		return list
 	})
