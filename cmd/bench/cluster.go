@@ -158,6 +158,7 @@ func (o *clusterOptions) bench(ctx context.Context, all *options) ([]report, err
 type played struct {
 	runs, events, commits, transactions float64
 	took, used, database                time.Duration
+	waits                               waits
 }
 
 // play makes runs at all servers.
@@ -192,8 +193,16 @@ func (o *clusterOptions) play(ctx context.Context, db *database, g group, each b
 		return err
 	}
 	before, database, began := g.cpu(), db.cpu(), time.Now()
+	var looking errgroup.Group
+	over, end := context.WithCancel(ctx)
+	looking.Go(func() error {
+		w, err := db.countWaits(over)
+		sum.waits.found, sum.waits.looks = sum.waits.found+w.found, sum.waits.looks+w.looks
+		return err
+	})
 	samples, err := once(share.total)
-	if err != nil {
+	end()
+	if err = errors.Join(err, looking.Wait()); err != nil {
 		return err
 	}
 	sum.took, sum.used, sum.runs = sum.took+time.Since(began), sum.used+g.cpu()-before, sum.runs+float64(len(samples))
@@ -227,6 +236,7 @@ func (o *clusterOptions) reportPlayed(name string, p, alone *played) report {
 	r.add("durable runs per second of the servers' CPU", "/s", p.runs/p.used.Seconds())
 	r.add("durable runs per second of CPU, with PostgreSQL's on this machine", "/s", p.runs/(p.used+p.database).Seconds())
 	r.add("transactions per run, with those of a pause", "", p.transactions/p.runs)
+	r.add("time in which a session waits for a lock of another", "%", 100*p.waits.found/p.waits.looks)
 	r.add("stored and delivered events per second of the servers' CPU", "/s", p.events/p.used.Seconds())
 	r.add("commits", "/s", p.commits/s)
 	r.add("CPU per run, of the servers and PostgreSQL", "µs", micros(p.used)/p.runs, micros(p.database)/p.runs)
