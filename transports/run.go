@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/transports/fanout"
 	"github.com/batonrun/baton/transports/ownership"
 	"github.com/batonrun/baton/transports/stream"
+	"github.com/batonrun/baton/transports/wire"
 )
 
 // RunStream describes the stream of a run.
@@ -32,9 +33,9 @@ type RunStream struct {
 // the run goes on. If the stream ends with its credential, the run goes on too, without an owner: an accepted request stays
 // accepted.
 func (s *Streams) ServeRun(c *fiber.Ctx, r RunStream) error {
-	if last := LastEventID(c); last != "" && r.Started.Replayed {
+	if last := wire.LastEventID(c); last != "" && r.Started.Replayed {
 		var err error
-		if r.Got, err = parseCursor(last); err != nil {
+		if r.Got, err = wire.EventID(last); err != nil {
 			return err
 		}
 	}

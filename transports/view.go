@@ -58,7 +58,7 @@ func (s *Streams) Feed(ctx context.Context, v *View, p agui.Projection) (*fanout
 
 // parse reads the query and the headers of a reconnecting client.
 func (v *View) parse(c *fiber.Ctx) (err error) {
-	if v.After, err = parseCursor(cmp.Or(LastEventID(c), c.Query("after_event_id", "0"))); err != nil {
+	if v.After, err = wire.EventID(cmp.Or(wire.LastEventID(c), c.Query("after_event_id", "0"))); err != nil {
 		return err
 	}
 	v.Latest = v.After == runtime.Latest
@@ -71,20 +71,4 @@ func (v *View) parse(c *fiber.Ctx) (err error) {
 	}
 	v.Gather = time.Duration(ms) * time.Millisecond
 	return nil
-}
-
-// LastEventID returns the last id that a reconnecting client has: EventSource sends a header, and its polyfills, which reuse the
-// URL, send the query. Without one it is empty.
-func LastEventID(c *fiber.Ctx) string { return cmp.Or(c.Get("Last-Event-ID"), c.Query("lastEventId")) }
-
-// parseCursor reads an event id, or latest for the log's end.
-func parseCursor(s string) (int64, error) {
-	if s == "latest" {
-		return runtime.Latest, nil
-	}
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil {
-		return 0, wire.Refuse("invalid_cursor", "A cursor is the id of an event, or latest")
-	}
-	return int64(n), nil
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/fanout"
 	"github.com/batonrun/baton/transports/stream"
 	"github.com/batonrun/baton/transports/wire"
@@ -38,7 +37,7 @@ func (t Transport) look(c *fiber.Ctx, who runtime.Caller) error {
 
 // follow streams the events of a queued or running run behind an event id. It counts as joining the thread.
 func (t Transport) follow(c *fiber.Ctx, who runtime.Caller, name string) error {
-	after, err := offset(cmp.Or(transports.LastEventID(c), c.Query("offset", "-1")))
+	after, err := offset(cmp.Or(wire.LastEventID(c), c.Query("offset", "-1")))
 	if err != nil {
 		return err
 	}

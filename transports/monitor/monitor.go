@@ -15,6 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/stream"
+	"github.com/batonrun/baton/transports/wire"
 )
 
 // Transport serves the monitors of a runtime's projects.
@@ -58,7 +59,7 @@ var (
 
 // serve answers c with the stream that q describes.
 func (t Transport) serve(c *fiber.Ctx, who runtime.Caller, q runtime.MonitorQuery) error {
-	q.After = transports.LastEventID(c)
+	q.After = wire.LastEventID(c)
 	return t.Streams.Serve(c, (&viewer{t.Runtime, who, q}).show)
 }
 
