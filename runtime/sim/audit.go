@@ -42,7 +42,7 @@ func (s *servers) settle() {
 	var rule Rule
 	var restless string
 	quiet := 0
-	for range 480 { // two minutes: several processes may have stood still in turn
+	for range 720 { // three minutes: several processes may have stood still in turn, and a run that was theirs waits until its server is calm
 		if s.server() == nil {
 			return
 		}
