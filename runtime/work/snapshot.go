@@ -137,10 +137,13 @@ func asOf(rows []data.Message, folded []agui.Message, partial []data.Message) []
 func (l *live) stored(ctx context.Context, id int64) error {
 	for {
 		changed := l.t.Changed()
-		if l.t.Committed() >= id {
+		done := l.t.Committed() >= id
+		switch {
+		case l.source.Lost(): // others may have its ids
+			return tail.ErrChanged
+		case done:
 			return nil
-		}
-		if l.source.Lost() || l.en.liveRun(l.run.Key) != l {
+		case l.en.liveRun(l.run.Key) != l:
 			return tail.ErrChanged
 		}
 		if err := l.en.await(ctx, changed); err != nil {
