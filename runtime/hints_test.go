@@ -12,6 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/bus"
+	"github.com/batonrun/baton/runtime/bus/bustest"
 )
 
 // listening hands out the messages that it gets, until one is "end".
@@ -37,7 +38,7 @@ func (k listening) agent() agent {
 
 // With hints, another server learns of its runs and threads long before it would look. Without any, it looks.
 func TestHints_AreFastAndMayBeLost(t *testing.T) {
-	lost := &bus.Memory{Fault: func() bus.Fault { return bus.Fault{Lost: true} }}
+	lost := &bustest.Memory{Fault: func() bustest.Fault { return bustest.Fault{Lost: true} }}
 	for name, test := range map[string]struct {
 		join   func() bus.Bus
 		cut    bool

@@ -16,7 +16,7 @@ import (
 
 func TestMemory_IsABus(t *testing.T) {
 	t.Parallel()
-	bustest.Contract(t, new(bus.Memory).Join)
+	bustest.Contract(t, new(bustest.Memory).Join)
 }
 
 // linked begins the link of one of two servers, which wants threads. It ends with the test.
@@ -38,11 +38,11 @@ func linkedOf(ctx context.Context, all *sync.WaitGroup, alone func() bool, b bus
 }
 
 // apart calls f with a bus in a bubble with its own time, and ends all links.
-func apart(t *testing.T, f func(ctx context.Context, all *sync.WaitGroup, m *bus.Memory)) {
+func apart(t *testing.T, f func(ctx context.Context, all *sync.WaitGroup, m *bustest.Memory)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
-		f(ctx, &all, new(bus.Memory))
+		f(ctx, &all, new(bustest.Memory))
 		cancel()
 		all.Wait()
 	})
@@ -53,7 +53,7 @@ func sleep(d time.Duration) { <-time.After(d); synctest.Wait() }
 
 func TestLink_TellsOthersWhatTheyWant(t *testing.T) {
 	t.Parallel()
-	apart(t, func(ctx context.Context, all *sync.WaitGroup, m *bus.Memory) {
+	apart(t, func(ctx context.Context, all *sync.WaitGroup, m *bustest.Memory) {
 		a, b := linked(ctx, all, m.Join(), "a"), linked(ctx, all, m.Join(), "b", 7)
 		sleep(10 * time.Second)
 		if !a.Hears() || !b.Hears() || a.Stats().Deaf {
@@ -99,7 +99,7 @@ func TestLink_TellsOthersWhatTheyWant(t *testing.T) {
 // At most a hundred datagrams a second go out, and none while no other server lives.
 func TestLink_SendsRarely(t *testing.T) {
 	t.Parallel()
-	apart(t, func(ctx context.Context, all *sync.WaitGroup, m *bus.Memory) {
+	apart(t, func(ctx context.Context, all *sync.WaitGroup, m *bustest.Memory) {
 		var alone atomic.Bool
 		a := linkedOf(ctx, all, alone.Load, m.Join(), "a")
 		alone.Store(true)
@@ -131,10 +131,10 @@ func TestLink_SendsRarely(t *testing.T) {
 // A link is deaf while its own datagrams do not come back in time, and looks at all when they do again.
 func TestLink_KnowsThatItIsDeaf(t *testing.T) {
 	t.Parallel()
-	apart(t, func(ctx context.Context, all *sync.WaitGroup, m *bus.Memory) {
-		var fault atomic.Pointer[bus.Fault]
-		fault.Store(&bus.Fault{Lost: true})
-		m.Fault = func() bus.Fault { return *fault.Load() }
+	apart(t, func(ctx context.Context, all *sync.WaitGroup, m *bustest.Memory) {
+		var fault atomic.Pointer[bustest.Fault]
+		fault.Store(&bustest.Fault{Lost: true})
+		m.Fault = func() bustest.Fault { return *fault.Load() }
 		a := linked(ctx, all, m.Join(), "a")
 		linked(ctx, all, m.Join(), "b")
 		hears := func(what string, want bool) {
@@ -145,12 +145,12 @@ func TestLink_KnowsThatItIsDeaf(t *testing.T) {
 			}
 		}
 		hears("lost", false)
-		fault.Store(&bus.Fault{Doubled: true, Delay: 100 * time.Millisecond})
+		fault.Store(&bustest.Fault{Doubled: true, Delay: 100 * time.Millisecond})
 		hears("doubled", true)
 		if h := a.Take(); !h[bus.Look].All || !h[bus.Changed].All || !h[bus.Revoked].All {
 			t.Error("it does not look at all")
 		}
-		fault.Store(&bus.Fault{Delay: 3 * time.Second})
+		fault.Store(&bustest.Fault{Delay: 3 * time.Second})
 		hears("late", false)
 	})
 }
@@ -180,7 +180,7 @@ func (b *broken) Receive(ctx context.Context) ([]byte, error) {
 // Hints that could not be sent are sent later, and the last ones before the link ends.
 func TestLink_RepeatsWhatWasNotSent(t *testing.T) {
 	t.Parallel()
-	apart(t, func(ctx context.Context, all *sync.WaitGroup, m *bus.Memory) {
+	apart(t, func(ctx context.Context, all *sync.WaitGroup, m *bustest.Memory) {
 		to := &broken{Bus: m.Join()}
 		stopped, stop := context.WithCancel(ctx)
 		a, b := linked(stopped, all, to, "a"), linked(ctx, all, m.Join(), "b")

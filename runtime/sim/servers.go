@@ -13,7 +13,7 @@ import (
 
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/bus"
+	"github.com/batonrun/baton/runtime/bus/bustest"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/sim/memory"
 )
@@ -23,8 +23,8 @@ import (
 type servers struct {
 	*world
 	db    *database
-	bus   bus.Memory    // between those that serve at the same time
-	shift chan struct{} // semaphore for changing the serving processes
+	bus   bustest.Memory // between those that serve at the same time
+	shift chan struct{}  // semaphore for changing the serving processes
 
 	mu    sync.Mutex    // guards the fields below
 	cur   []*process    // the serving processes by their places; nil between two
@@ -41,9 +41,9 @@ func newServers(h *History, db *database) *servers {
 }
 
 // busFault returns what happens to a datagram. In a quarter of the histories all are lost.
-func (s *servers) busFault() bus.Fault {
+func (s *servers) busFault() bustest.Fault {
 	x := s.chance("bus")
-	f := bus.Fault{Lost: s.h.Seed%4 == 0 || x%20 == 0, Doubled: x%20 == 1}
+	f := bustest.Fault{Lost: s.h.Seed%4 == 0 || x%20 == 0, Doubled: x%20 == 1}
 	if x%20 < 5 {
 		f.Delay = time.Duration(x % uint64(2*time.Second))
 	}

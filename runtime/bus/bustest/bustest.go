@@ -1,4 +1,4 @@
-// Package bustest is the contract of a bus.Bus: a new driver is done when it passes.
+// Package bustest is the contract of a bus.Bus: a new driver is done when it passes. Memory connects servers in one process.
 package bustest
 
 import (

@@ -1,10 +1,12 @@
-package bus
+package bustest
 
 import (
 	"context"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/batonrun/baton/runtime/bus"
 )
 
 // Memory connects servers in one process, for tests.
@@ -31,7 +33,7 @@ type member struct {
 const mostWaiting = 1000
 
 // Join adds a server.
-func (m *Memory) Join() Bus {
+func (m *Memory) Join() bus.Bus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	joined := &member{m, make(chan []byte, mostWaiting)}
@@ -39,7 +41,7 @@ func (m *Memory) Join() Bus {
 	return joined
 }
 
-// Send implements Bus.
+// Send implements bus.Bus.
 func (m *member) Send(_ context.Context, datagram []byte) error {
 	m.of.mu.Lock()
 	members := slices.Clone(m.of.members)
@@ -74,7 +76,7 @@ func (m *member) deliver(datagram []byte, delay time.Duration) {
 	time.AfterFunc(delay, put)
 }
 
-// Receive implements Bus.
+// Receive implements bus.Bus.
 func (m *member) Receive(ctx context.Context) ([]byte, error) {
 	select {
 	case datagram := <-m.in:
@@ -84,7 +86,7 @@ func (m *member) Receive(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// Close implements Bus. The server has left.
+// Close implements bus.Bus. The server has left.
 func (m *member) Close() error {
 	m.of.mu.Lock()
 	defer m.of.mu.Unlock()
