@@ -75,7 +75,7 @@ func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name string, how
 	if err := o.read(ctx); err != nil {
 		return req, unavailable(err)
 	}
-	req.RunID, req.Messages, req.State, req.kept, req.resumed = work.NewID(), o.messages, o.state, o.kept, o.resumed
+	req.RunID, req.Messages, req.State, req.kept, req.resumed = data.NewID(), o.messages, o.state, o.kept, o.resumed
 	if req.results, err = o.moveResults(ctx, req.RunID); err != nil {
 		return req, unavailable(err)
 	}

@@ -346,7 +346,7 @@ func (s *starting) readThread(ctx context.Context) (err error) {
 	}
 	s.first = true
 	s.th = data.Thread{State: json.RawMessage("{}")}
-	s.th.Project, s.th.User, s.th.ID, s.th.ConversationID = s.c.project, s.c.user, cmp.Or(s.req.ThreadID, work.NewID()), work.NewID()
+	s.th.Project, s.th.User, s.th.ID, s.th.ConversationID = s.c.project, s.c.user, cmp.Or(s.req.ThreadID, data.NewID()), data.NewID()
 	s.th.Key, err = s.rt.store.NewThreadKey(ctx)
 	return err
 }
@@ -379,10 +379,10 @@ func (s *starting) newRun(ctx context.Context) error {
 	}
 	s.run = data.Run{
 		RunHead: RunHead{
-			ThreadKey: s.th.Key, Project: s.c.project, User: s.c.user, ID: cmp.Or(s.req.RunID, work.NewID()),
+			ThreadKey: s.th.Key, Project: s.c.project, User: s.c.user, ID: cmp.Or(s.req.RunID, data.NewID()),
 			Agent: agent, WorkflowID: agent + workflow,
 		},
-		Input: in.JSON(), InputQuery: work.Shown(work.Query(s.req.Messages)),
+		Input: in.JSON(), InputQuery: data.Shown(data.Query(s.req.Messages)),
 		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID, TiedTo: s.req.TiedTo,
 		ThreadID: s.th.ID, ConversationID: s.th.ConversationID,
 	}

@@ -175,7 +175,7 @@ func (s *step) nested() int {
 func (s *step) openAgent(ctx context.Context, m *data.Memo, opened agui.SubagentStarted) (*step, error) {
 	again := m.CallID != ""
 	if !again {
-		m.CallID, m.Agent = NewID(), opened.Name
+		m.CallID, m.Agent = data.NewID(), opened.Name
 	}
 	sub := newStep(ctx, s.l, s.number, s.node, opened.Name)
 	sub.subagent, sub.parent = m.CallID, s
@@ -196,7 +196,7 @@ func (s *step) closeAgent(sub *step, m *data.Memo, name string, out agui.WorkerO
 	sub.end()
 	switch {
 	case err == nil:
-		m.Done, m.Output = true, mustJSON(out)
+		m.Done, m.Output = true, data.MustJSON(out)
 		return s.l.wait(func(done func(error)) error {
 			return sub.leave(m, done, agui.WorkerOutput{Status: agui.StatusSuccess})
 		})

@@ -20,7 +20,7 @@ func newCallResult(m *data.Memo, out *agui.ToolOutput) callResult {
 	output, _ := shown.MarshalJSON() // never fails
 	return callResult{
 		ToolCallResult: agui.ToolCallResult{
-			MessageID: NewID(), ToolCallID: m.CallID, Content: out.ResultSummary, Parts: out.Parts, Output: &shown,
+			MessageID: data.NewID(), ToolCallID: m.CallID, Content: out.ResultSummary, Parts: out.Parts, Output: &shown,
 		},
 		output: output,
 	}

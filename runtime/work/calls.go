@@ -57,7 +57,7 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 		case u.ID != "" && (s.l.input.Resumed == nil || s.l.run.Generation > 1):
 			return &plugins.Error{Code: "unknown_call", Message: fmt.Sprintf("No Do has kept the call %q", u.ID)}
 		default:
-			m.CallID, m.Tool = cmp.Or(u.ID, NewID()), u.Name // a rerun from a model call does not show calls that it makes again
+			m.CallID, m.Tool = cmp.Or(u.ID, data.NewID()), u.Name // a rerun from a model call does not show calls that it makes again
 			evs = append(evs,
 				agui.ToolCallStart{ToolCallID: m.CallID, ToolCallName: u.Name, ParentMessageID: parent},
 				agui.ToolCallArgs{ToolCallID: m.CallID, Delta: string(u.Request)},
@@ -74,7 +74,7 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 			rows = append(rows, &data.Interrupt{
 				ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Place: m.Place,
 				Frontend: true, Tool: u.Name, Status: data.InterruptOpen, CreatedAt: time.Now(),
-				Body: mustJSON(tail.PendingCall(m.CallID, u.Name, args)),
+				Body: data.MustJSON(tail.PendingCall(m.CallID, u.Name, args)),
 			})
 		} else {
 			m.Begun, ours = (&toolCall{s: s, m: m, u: u}).beginsAtOnce(), true
@@ -224,7 +224,7 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 	return c.invoke(ctx, tool, limit, &plugins.Call{
 		ID: m.CallID, Args: args, ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
 		Progress: func(fraction float64, message string) {
-			_ = s.Emit(agui.Progress(s.node, fraction, clip(message, maxText))) // a call outlives its step only if it was abandoned
+			_ = s.Emit(agui.Progress(s.node, fraction, data.Clip(message, maxText))) // a call outlives its step only if it was abandoned
 		},
 	})
 }
@@ -367,7 +367,7 @@ func (s *step) approveAgent(query string) error {
 		message, err := s.message()
 		return agui.Interrupt{
 			Reason: "confirmation", Message: cmp.Or(message, fmt.Sprintf("Run %s?", s.agent)),
-			Metadata: mustJSON(map[string]any{"nodeId": s.node, "agent": s.agent, "query": query}),
+			Metadata: data.MustJSON(map[string]any{"nodeId": s.node, "agent": s.agent, "query": query}),
 		}, err
 	})
 	if err != nil {
@@ -526,7 +526,7 @@ func (l *live) explain(agent string, err error) *agui.OutputError {
 		if code == "" {
 			code = "failed"
 		}
-		return &agui.OutputError{Code: Plain(clip(code, 200)), Message: Plain(clip(e.Message, maxText)), Retryable: e.Retryable}
+		return &agui.OutputError{Code: data.Plain(data.Clip(code, 200)), Message: data.Plain(data.Clip(e.Message, maxText)), Retryable: e.Retryable}
 	}
 	if errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		return &agui.OutputError{Code: "timeout", Message: "The agent did not end in time", Retryable: true}

@@ -155,7 +155,7 @@ func (l *live) resultRows(e ending) (rows []data.Row) {
 	}
 	result := &data.RunResult{Key: l.run.Key, Usage: l.run.Usage}
 	if e.status == data.Completed {
-		answer := Plain(clip(e.answer, summaryBytes))
+		answer := data.Plain(data.Clip(e.answer, summaryBytes))
 		result.OutputSummary = &answer
 	}
 	rows = append(rows, result)

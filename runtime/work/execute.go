@@ -137,7 +137,7 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 		if err != nil {
 			return in, err
 		}
-		if q := Query(msgs); q != "" {
+		if q := data.Query(msgs); q != "" {
 			in.Query = q
 			return in, nil
 		}

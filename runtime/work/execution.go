@@ -72,7 +72,7 @@ func (x *execution) begin() error {
 		return x.l.gate
 	}
 	if query == x.in.Query {
-		query = Shown(query)
+		query = data.Shown(query)
 	}
 	it := x.l.item()
 	if x.st, err = x.l.enter(it, x.n, query); err == nil {
@@ -93,7 +93,7 @@ func (x *execution) attempt() nodeResult {
 	if x.l.run.Agent == "" {
 		in.Workflow = x.l.run.WorkflowID
 	}
-	if x.st.Input != Shown(in.Query) { // otherwise the step has the run's query; the row may hold only its beginning
+	if x.st.Input != data.Shown(in.Query) { // otherwise the step has the run's query; the row may hold only its beginning
 		in.Query = x.st.Input
 	}
 	x.l.enterNode(x.st.Number)
@@ -138,7 +138,7 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 			why := cmp.Or(out.Error, &agui.OutputError{Code: "tool_failed", Message: out.ResultSummary})
 			err = &plugins.Error{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
 		}
-		return nodeOutput{text: out.ResultSummary, json: graph.ToolResult(x.l.plugins, x.n.Tool, mustJSON(out), &out), made: out.ToolCallArgs}, err
+		return nodeOutput{text: out.ResultSummary, json: graph.ToolResult(x.l.plugins, x.n.Tool, data.MustJSON(out), &out), made: out.ToolCallArgs}, err
 	}
 	agent, ok := x.l.plugins.Agent(x.n.Agent)
 	if !ok {
@@ -161,9 +161,9 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 		return nodeOutput{}, cmp.Or(err, fmt.Errorf("output: %w", jsonErr))
 	}
 	if len(raw) > answerBytes(x.l.en.cfg.FrameBytes) {
-		raw = mustJSON(bounded(&out, x.l.en.cfg.FrameBytes))
+		raw = data.MustJSON(bounded(&out, x.l.en.cfg.FrameBytes))
 	}
-	return nodeOutput{text: clip(out.Answer, shownBytes), json: raw}, err
+	return nodeOutput{text: data.Clip(out.Answer, data.MaxShown), json: raw}, err
 }
 
 // close ends an execution: it writes the step and node rows together with the event that ends the step. If the run is over with it, the
@@ -200,13 +200,13 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 			node.Status, node.Error, node.CompletedAt = data.Failed, r.failed, &now
 		}
 	default:
-		text := Plain(out.text)
+		text := data.Plain(out.text)
 		x.st.Status, x.st.Output, x.st.CompletedAt = data.Completed, &text, &now
 		node.Status, node.Output, node.CompletedAt, node.Progress = data.Completed, out.json, &now, 1
 		x.l.progressed(it)
 	}
 	if out.made != nil && x.st.Status.Final() { // a person may have edited it
-		x.st.Input = Plain(string(out.made))
+		x.st.Input = data.Plain(string(out.made))
 	}
 	left := agui.WorkerOutput{Status: agui.StatusSuccess}
 	if r.failed != nil {

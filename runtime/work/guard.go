@@ -21,7 +21,7 @@ func (s *step) GuardAgent(ctx context.Context, u plugins.Use, query string) (agu
 	if s.nested() >= maxDepth {
 		return agui.WorkerOutput{}, errTooDeep
 	}
-	id := NewID()
+	id := data.NewID()
 	for {
 		sub := newStep(ctx, s.l, s.number, s.node, u.Name)
 		sub.subagent, sub.parent, sub.within, sub.messages = s.subagent, s, u.Inside(""), asked(id, query)
@@ -66,7 +66,7 @@ func (s *step) GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, e
 	}
 	c := &toolCall{s: s, m: &data.Memo{}, u: u, guard: true}
 	return c.invoke(ctx, tool, orDefault(tool.Info().Timeout, s.l.en.cfg.ToolTimeout), &plugins.Call{
-		ID: NewID(), Args: args, ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
+		ID: data.NewID(), Args: args, ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
 	})
 }
 

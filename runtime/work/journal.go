@@ -84,7 +84,7 @@ func (j *journal) complete(id string, result *agui.ToolCallResult, event int64) 
 		return nil
 	}
 	row := *m
-	row.Done, row.Output, row.Event = true, mustJSON(result.Output), event
+	row.Done, row.Output, row.Event = true, data.MustJSON(result.Output), event
 	return j.add(&row)
 }
 

@@ -36,7 +36,7 @@ func (ns *nodes) reset(run *data.Run, kept []Kept) (rows []data.Row) {
 			continue
 		}
 		ns.count++
-		node.RunKey, st.RunKey, st.Number, st.ID, st.Generation = run.Key, run.Key, ns.count, NewID(), run.Generation
+		node.RunKey, st.RunKey, st.Number, st.ID, st.Generation = run.Key, run.Key, ns.count, data.NewID(), run.Generation
 		known[node.NodeID], ns.steps[node.NodeID] = &node, &st
 		row := st
 		rows = append(rows, &row)
@@ -121,8 +121,8 @@ func (ns *nodes) begin(n *graph.Node, run *data.Run, query string) (*data.Step, 
 	now := time.Now()
 	ns.count++
 	st := &data.Step{
-		RunKey: run.Key, Number: ns.count, ID: NewID(), Generation: run.Generation, NodeID: n.ID,
-		Name: n.ID, Execution: 1, Status: data.Running, Input: Plain(query), StartedAt: now,
+		RunKey: run.Key, Number: ns.count, ID: data.NewID(), Generation: run.Generation, NodeID: n.ID,
+		Name: n.ID, Execution: 1, Status: data.Running, Input: data.Plain(query), StartedAt: now,
 	}
 	if last := ns.steps[n.ID]; last != nil {
 		st.Execution = last.Execution + 1
@@ -174,7 +174,7 @@ func (ns *nodes) progress(id string, value json.RawMessage) data.Row {
 	}
 	n.Progress = min(max(p.Progress, 0), 1)
 	if p.Message != "" {
-		n.Messages = append(slices.Clone(n.Messages[max(0, len(n.Messages)-nodeMessages+1):]), clip(p.Message, nodeMessageBytes))
+		n.Messages = append(slices.Clone(n.Messages[max(0, len(n.Messages)-nodeMessages+1):]), data.Clip(p.Message, nodeMessageBytes))
 	}
 	row := *n
 	return &row

@@ -179,7 +179,7 @@ func (en *Engine) logOutcome(it *commit.Item) {
 				level = LevelNotice
 			}
 			if e := run.Error; e != nil {
-				end = append(end, slog.String("code", e.Code), slog.Any("message", errors.New(clip(e.Message, maxLogged)))) // an error loses the secrets of its URLs
+				end = append(end, slog.String("code", e.Code), slog.Any("message", errors.New(data.Clip(e.Message, maxLogged)))) // an error loses the secrets of its URLs
 				if finish, ok := it.Command.(*decide.Finish); ok && finish.Node != "" {
 					end = append(end, slog.String("node", finish.Node))
 				}
@@ -294,7 +294,7 @@ func (s *step) KeepsPrompts() bool { return s.l.prompts != nil }
 func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.Context, func(plugins.ModelCall, *plugins.ModelAnswer, error)) {
 	began := time.Now()
 	ctx, end := s.l.en.tracer.Begin(ctx, s.l.op(OpModel, "", ""))
-	state := agui.ModelCall{ID: NewID(), Status: agui.ModelStarted}
+	state := agui.ModelCall{ID: data.NewID(), Status: agui.ModelStarted}
 	a := &asking{step: s, prompt: data.Prompt{
 		PromptResult: data.PromptResult{Status: state.Status}, RunKey: s.l.run.Key, ID: state.ID, Step: s.number, StartedAt: began,
 	}}
@@ -311,7 +311,7 @@ func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.C
 		if !open {
 			return
 		}
-		state.Status, state.Error, state.FinishReason = agui.ModelFinished, refusal(err), Plain(clip(c.FinishReason, 200))
+		state.Status, state.Error, state.FinishReason = agui.ModelFinished, refusal(err), data.Plain(data.Clip(c.FinishReason, 200))
 		if state.Error != nil {
 			state.Status = agui.ModelFailed
 		}
@@ -328,7 +328,7 @@ func refusal(err error) *agui.OutputError {
 		return nil
 	}
 	if e, ok := errors.AsType[*plugins.Error](err); ok && e.Code != "" {
-		return &agui.OutputError{Code: Plain(clip(e.Code, 200)), Message: Plain(clip(e.Message, maxText)), Retryable: e.Retryable}
+		return &agui.OutputError{Code: data.Plain(data.Clip(e.Code, 200)), Message: data.Plain(data.Clip(e.Message, maxText)), Retryable: e.Retryable}
 	}
 	return &agui.OutputError{Code: "failed", Message: "The model's answer did not come"}
 }

@@ -93,7 +93,7 @@ func (o *opening) keepFormer(ctx context.Context, id string) error {
 	for i := range rows {
 		if m := &rows[i]; m.ID == id && m.Seq > 0 {
 			o.it.Rows = append(o.it.Rows, &data.PromptPiece{
-				RunKey: cmp.Or(m.RunKey, o.row.Key), ID: FormerID(o.th.Key, m.Seq), Body: mustJSON(Said{Message: m.Message}),
+				RunKey: cmp.Or(m.RunKey, o.row.Key), ID: FormerID(o.th.Key, m.Seq), Body: data.MustJSON(Said{Message: m.Message}),
 			})
 		}
 	}
@@ -107,7 +107,7 @@ func (o *opening) enterAgent(first []data.Message) error {
 	if o.row.Agent == "" || !asked {
 		return nil
 	}
-	_, err := o.l.enter(o.it, o.l.nodes.graph.Nodes[0], Shown(cmp.Or(Query(tail.Contents(first)), o.row.InputQuery)))
+	_, err := o.l.enter(o.it, o.l.nodes.graph.Nodes[0], data.Shown(cmp.Or(data.Query(tail.Contents(first)), o.row.InputQuery)))
 	return err
 }
 
@@ -279,7 +279,7 @@ func (o *opening) take(in *data.Interrupt) error {
 	}
 	delete(o.l.span.calls, in.ID)
 	return o.l.span.stage(o.it, agui.ToolCallResult{
-		MessageID: cmp.Or(a.MessageID, NewID()), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out,
+		MessageID: cmp.Or(a.MessageID, data.NewID()), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out,
 	})
 }
 

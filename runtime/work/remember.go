@@ -25,7 +25,7 @@ func (s *step) Remember(about, key, text string) error {
 		return nil
 	}
 	run := cmp.Or(s.l.history.runOf(about), s.l.run.Key)
-	return s.l.emit(s, []data.Row{&data.PromptPiece{RunKey: run, ID: noteID(s.l.run.ThreadKey, s.agent, key), Body: mustJSON(text)}}, nil)
+	return s.l.emit(s, []data.Row{&data.PromptPiece{RunKey: run, ID: noteID(s.l.run.ThreadKey, s.agent, key), Body: data.MustJSON(text)}}, nil)
 }
 
 // Recall implements host.Rememberer.

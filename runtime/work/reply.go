@@ -151,7 +151,7 @@ type taken struct {
 
 // takenFrom stamps an answer with its author and time. by is nil for the server's own answer to an expired interrupt.
 func takenFrom(e agui.ResumeEntry, by *Responder, at time.Time) taken {
-	e.Metadata = mustJSON(struct {
+	e.Metadata = data.MustJSON(struct {
 		By *Responder `json:"by,omitempty"`
 		At string     `json:"at"`
 	}{by, at.UTC().Format(time.RFC3339Nano)})
@@ -177,7 +177,7 @@ func replyTo(in *data.Interrupt, t taken) decide.Reply {
 	r := decide.Reply{Interrupt: in.ID}
 	switch {
 	case !in.Frontend:
-		r.Output = mustJSON(plugins.Answer{Cancelled: e.Status == data.InterruptCancelled, Payload: e.Payload})
+		r.Output = data.MustJSON(plugins.Answer{Cancelled: e.Status == data.InterruptCancelled, Payload: e.Payload})
 	case e.Status == data.InterruptCancelled:
 		r.Output = resultOf(in, failure("declined", "The client declined the call"))
 	case t.result != nil:
@@ -185,7 +185,7 @@ func replyTo(in *data.Interrupt, t taken) decide.Reply {
 	default:
 		r.Output = resultOf(in, returned(e.Payload))
 	}
-	r.Payload = mustJSON(t)
+	r.Payload = data.MustJSON(t)
 	return r
 }
 
@@ -205,7 +205,7 @@ func answersIn(all []data.Interrupt) (list []agui.ResumeEntry) {
 // resultOf returns a client's answer as the result of its call.
 func resultOf(in *data.Interrupt, out agui.ToolOutput) json.RawMessage {
 	out.ToolName, out.ToolCallID = in.Tool, in.ID
-	return mustJSON(out)
+	return data.MustJSON(out)
 }
 
 // returned makes a tool output from a resume payload. Any JSON is a result.
@@ -253,7 +253,7 @@ func payloadOf(m *agui.Message) json.RawMessage {
 	if raw := json.RawMessage(text); json.Valid(raw) {
 		return raw
 	}
-	return mustJSON(text)
+	return data.MustJSON(text)
 }
 
 // AnswersOf prepares the answers in a request for a run of the thread, nil when there are none: the entries of its resume,
@@ -302,7 +302,7 @@ func (rs *replies) AnswersOf(
 		t := takenFrom(agui.ResumeEntry{InterruptID: in.ID, Status: data.InterruptResolved}, &by, time.Now())
 		t.result = frontendOutput(m)
 		if t.MessageID = m.ID; known[m.ID] {
-			t.MessageID = NewID()
+			t.MessageID = data.NewID()
 		}
 		a.Replies = append(a.Replies, replyTo(in, t))
 	}

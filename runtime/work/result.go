@@ -45,7 +45,7 @@ func (c *toolCall) file(out *agui.ToolOutput) (data.Row, error) {
 	}
 	if out.Error != nil { // it may repeat the result
 		e := *out.Error
-		e.Message = clip(e.Message, maxText)
+		e.Message = data.Clip(e.Message, maxText)
 		out.Error = &e
 	}
 	text := out.ResultSummary

@@ -124,7 +124,7 @@ func restated(m *agui.Message, base agui.Base, outputs map[string]*agui.ToolOutp
 func parts(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {
-			part := clip(text, shownBytes)
+			part := data.Clip(text, data.MaxShown)
 			if !yield(part) {
 				return
 			}

@@ -111,7 +111,7 @@ func (ds doings) shown() []data.Row {
 	}
 	d.known = len(d.shown)
 	row := d.at(d.full)
-	row.Output = mustJSON(d.shown)
+	row.Output = data.MustJSON(d.shown)
 	if d.known >= idsPerMemo {
 		d.shown, d.known, d.full = nil, 0, d.full+1
 	}

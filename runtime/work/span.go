@@ -193,8 +193,8 @@ func bounded(out *agui.WorkerOutput, event int) *agui.WorkerOutput {
 	}
 	short := *out
 	most := answerBytes(event)
-	short.Answer = clip(short.Answer, most)
-	if len(mustJSON(&short)) > event-most {
+	short.Answer = data.Clip(short.Answer, most)
+	if len(data.MustJSON(&short)) > event-most {
 		short = agui.WorkerOutput{Status: short.Status, Answer: short.Answer, Error: short.Error}
 	}
 	return &short
@@ -353,7 +353,7 @@ func (sp *span) started(it *commit.Item, run *data.Run, msgs []data.Message, ans
 	}
 	ev.Agent = run.WorkflowID
 	if id := traceID(trace); id != "" {
-		ev.Metadata = mustJSON(map[string]string{"traceId": id})
+		ev.Metadata = data.MustJSON(map[string]string{"traceId": id})
 	}
 	return sp.stage(it, ev)
 }
@@ -368,7 +368,7 @@ func failedCall(id, name, code string) agui.ToolCallResult {
 		ToolName: name, ToolCallID: id, Status: agui.StatusFailure, ResultSummary: summary,
 		Error: &agui.OutputError{Code: code, Message: summary},
 	}
-	return agui.ToolCallResult{MessageID: NewID(), ToolCallID: id, Content: summary, Output: &out}
+	return agui.ToolCallResult{MessageID: data.NewID(), ToolCallID: id, Content: summary, Output: &out}
 }
 
 // failedCall is failedCall for a call of the run. If the call has begun with arguments that a person has edited, the result

@@ -75,7 +75,7 @@ func (s *step) end() {
 
 // NewID returns a new message id. The journal remembers it until the worker uses it, so that its owner is known.
 func (s *step) NewID() string {
-	id := NewID()
+	id := data.NewID()
 	s.l.mu.Lock()
 	s.l.journal.minted[id] = true
 	s.l.mu.Unlock()
@@ -321,7 +321,7 @@ func (s *step) question(m *data.Memo, tool string, q agui.Interrupt) (plugins.An
 	if m.CallID != "" {
 		return a, plugins.ErrWaiting
 	}
-	q.ID, q.SubagentRunID = NewID(), s.subagent
+	q.ID, q.SubagentRunID = data.NewID(), s.subagent
 	if q.Reason == "" {
 		q.Reason = "confirmation"
 		if q.ResponseSchema != nil {
@@ -338,7 +338,7 @@ func (s *step) question(m *data.Memo, tool string, q agui.Interrupt) (plugins.An
 		}
 		in.ExpiresAt = &at
 	}
-	if in.Body = mustJSON(q); len(in.Body) > maxQuestion {
+	if in.Body = data.MustJSON(q); len(in.Body) > maxQuestion {
 		return a, &plugins.Error{Code: "bad_interrupt", Message: "A question may hold 256 KiB"}
 	}
 	if err := checkQuestion(in.Body); err != nil {
@@ -440,7 +440,7 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 		l.prompts.learn(&queued[i])
 	}
 	l.inbox.Add(-int64(len(queued)))
-	m.Done, m.Output = true, mustJSON(msgs)
+	m.Done, m.Output = true, data.MustJSON(msgs)
 	row := *m
 	l.record(it, &row)
 	l.en.commits.Add(it)

@@ -29,7 +29,7 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 		s.l.log().Warn("a model call reports a usage that cannot be, and is counted within bounds", "agent", s.agent, "provider", c.Usage.Provider, "model", c.Usage.Model)
 	}
 	call := spent{TokenUsage: c.Usage, FinishReason: c.FinishReason, RequestID: c.RequestID, At: time.Now()}
-	m.Done, m.Output = true, mustJSON(call)
+	m.Done, m.Output = true, data.MustJSON(call)
 	reached, err := s.count(m, &call, !c.More)
 	for i := range reached {
 		s.l.logBudget(&reached[i])
