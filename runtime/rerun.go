@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
 )
@@ -133,7 +134,7 @@ type origin struct {
 
 	messages []agui.Message
 	state    json.RawMessage // nil for that of a new thread
-	kept     []work.Kept
+	kept     []plan.Kept
 	resumed  *work.Resumed
 }
 
@@ -396,9 +397,9 @@ func (o *origin) readKept(ctx context.Context, g grant) error {
 		if size += len(nodes[i].Output) + len(st.Input); size > o.rt.cfg.MessageBytes {
 			return o.tooLarge()
 		}
-		o.kept = append(o.kept, work.Kept{Node: nodes[i], Step: st})
+		o.kept = append(o.kept, plan.Kept{Node: nodes[i], Step: st})
 	}
-	slices.SortFunc(o.kept, func(a, b work.Kept) int { return a.Step.Number - b.Step.Number })
+	slices.SortFunc(o.kept, func(a, b plan.Kept) int { return a.Step.Number - b.Step.Number })
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
 )
@@ -52,7 +53,7 @@ type StartRequest struct {
 	// were any; may be nil.
 	MakeWay func(context.Context) bool `json:"-"`
 
-	kept    []work.Kept   // nodes that the run need not execute: see Rerun
+	kept    []plan.Kept   // nodes that the run need not execute: see Rerun
 	resumed *work.Resumed // the step that it begins in the middle of, or nil
 	results []int64       // keys of the files with results that these nodes and the messages refer to
 
@@ -247,7 +248,7 @@ type starting struct {
 	at     grant // grant of th, unless the request begins it
 	first  bool  // the thread does not exist yet
 	run    data.Run
-	plan   plan
+	plan   reconciled
 	minted []string // new ids of messages that came without an id, or with one that the thread has
 
 	answers map[string]bool // the interrupts that the request answers, including calls of the client's own tools

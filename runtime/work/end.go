@@ -31,10 +31,10 @@ type ending struct {
 func (l *live) completed() ending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.nodes.has(data.Waiting) {
+	if l.nodes.Has(data.Waiting) {
 		return ending{status: data.Waiting, cause: plugins.ErrEnded}
 	}
-	out := l.nodes.graph.Output(l.nodes.rows)
+	out := l.nodes.Output()
 	return ending{status: data.Completed, cause: plugins.ErrEnded, answer: graph.Answer(out), result: graph.Result(out)}
 }
 
@@ -81,7 +81,7 @@ func (l *live) end(e ending) error {
 func (l *live) endGated(e ending, closers *commit.Item) error {
 	err := l.stageClosers(closers, e)
 	if err == nil {
-		closers.Rows = append(closers.Rows, l.nodes.settle(e.status, e.err)...)
+		closers.Rows = append(closers.Rows, l.nodes.Settle(e.status, e.err)...)
 	}
 	l.mu.Unlock()
 	if err != nil { // only the log knows the open entities

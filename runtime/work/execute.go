@@ -3,7 +3,6 @@ package work
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -53,7 +52,7 @@ func (l *live) execute() {
 		l.settle(failedWith(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}))
 		return
 	}
-	results := make(chan nodeResult, len(l.nodes.graph.Nodes))
+	results := make(chan nodeResult, len(l.nodes.Graph.Nodes))
 	for running := 0; ; {
 		if limit.Err() != nil { // before any error that its workers return because of it
 			l.overrun(context.Cause(limit))
@@ -147,45 +146,28 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 	}
 }
 
-// scene returns what expressions of nodes are evaluated on now. Their evaluation can take a second, and is not done under mu. Nodes without
-// expressions read only what they need, which has ended and does not change.
-func (l *live) scene(query string, nodes ...*graph.Node) *scene {
-	s := &scene{query, l.span.state(), l.nodes.rows}
-	if !slices.ContainsFunc(nodes, (*graph.Node).Computes) {
-		return s
-	}
-	s.rows = make(map[string]*data.Node, len(l.nodes.rows))
-	for id, row := range l.nodes.rows {
-		now := *row
-		s.rows[id] = &now
-	}
-	return s
-}
-
 // ready returns the nodes that can start now and marks them as started. Those that are skipped are written.
 func (l *live) ready(ctx context.Context, query string) (start []*graph.Node, err error) {
 	for again := true; again; {
 		l.mu.Lock()
-		due, err := l.nodes.due()
-		now := l.scene(query, due...)
+		due, err := l.nodes.Due()
+		now := l.nodes.Scene(query, l.span.state(), due...)
 		l.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
 		again = false
 		for _, n := range due {
-			runs := now.rows[n.ID].Status != data.Pending
-			if !runs {
-				if runs, err = n.Runs(ctx, now.scope, now.rows); err != nil {
-					return nil, err
-				}
+			runs, err := now.Runs(ctx, n)
+			if err != nil {
+				return nil, err
 			}
 			l.mu.Lock()
 			if runs {
-				l.nodes.started[n.ID] = true
+				l.nodes.Start(n)
 				start = append(start, n)
 			} else {
-				l.put(l.nodes.skip(n))
+				l.put(l.nodes.Skip(n))
 				again = true
 			}
 			l.mu.Unlock()

@@ -57,13 +57,12 @@ func (x *execution) begin() error {
 	if x.l.gate != nil {
 		return x.l.gate
 	}
-	if last := x.l.nodes.steps[x.n.ID]; last != nil && !last.Status.Final() {
-		x.st = last
+	if x.st = x.l.nodes.Open(x.n); x.st != nil {
 		return nil
 	}
-	now := x.l.scene(x.in.Query, x.n)
+	now := x.l.nodes.Scene(x.in.Query, x.l.span.state(), x.n)
 	x.l.mu.Unlock()
-	query, err := x.n.Query(x.limit, x.in.Query, now.scope, now.rows)
+	query, err := now.Query(x.limit, x.n)
 	x.l.mu.Lock()
 	if err != nil {
 		return err
@@ -116,9 +115,9 @@ func (x *execution) attempt() nodeResult {
 // message returns the question of the node's approval, "" for the default.
 func (x *execution) message() (string, error) {
 	x.l.mu.Lock()
-	now := x.l.scene(x.in.Query, x.n)
+	now := x.l.nodes.Scene(x.in.Query, x.l.span.state(), x.n)
 	x.l.mu.Unlock()
-	return x.n.Message(x.limit, now.scope)
+	return now.Message(x.limit, x.n)
 }
 
 // timeout returns how long one execution of a node may take, as set by the workflow or else by the agent.
@@ -186,23 +185,16 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	}
 	x.s.ended = true
 	x.l.turn.Broadcast()
-	now := time.Now()
-	node := x.l.nodes.rows[x.st.NodeID]
 	var r nodeResult
 	switch {
 	case errors.Is(err, plugins.ErrWaiting):
-		x.st.Status, node.Status = data.Waiting, data.Waiting
+		x.l.nodes.Wait(x.st)
 		r.waiting = true
 	case err != nil:
 		r.failed = x.l.explain(x.s.agent, err)
-		x.st.Status, x.st.Error, x.st.CompletedAt = data.Failed, r.failed, &now
-		if !x.again(r) { // otherwise the node continues with its next execution, also after a crash
-			node.Status, node.Error, node.CompletedAt = data.Failed, r.failed, &now
-		}
+		x.l.nodes.Fail(x.st, r.failed, x.again(r))
 	default:
-		text := data.Plain(out.text)
-		x.st.Status, x.st.Output, x.st.CompletedAt = data.Completed, &text, &now
-		node.Status, node.Output, node.CompletedAt, node.Progress = data.Completed, out.json, &now, 1
+		x.l.nodes.Complete(x.st, data.Plain(out.text), out.json)
 		x.l.progressed(it)
 	}
 	if out.made != nil && x.st.Status.Final() { // a person may have edited it
@@ -219,8 +211,7 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	if stageErr != nil && x.l.bounds.exceeded == nil { // a run that has exceeded a limit is closed as a whole
 		x.l.log().Error("step could not be closed", "error", stageErr)
 	}
-	stepRow, nodeRow := *x.st, *node
-	it.Rows = append(it.Rows, &stepRow, &nodeRow)
+	it.Rows = append(it.Rows, x.l.nodes.Rows(x.st)...)
 	if x.l.run.Agent != "" && !r.waiting && !x.again(r) {
 		x.l.closed = it
 		return r
@@ -236,13 +227,12 @@ func (x *execution) again(r nodeResult) bool {
 
 // enter stages the beginning of the node's next execution. l.mu is held.
 func (l *live) enter(it *commit.Item, n *graph.Node, query string) (*data.Step, error) {
-	st, node := l.nodes.begin(n, &l.run, query)
-	stepRow, nodeRow := *st, *node
-	it.Rows = append(it.Rows, &stepRow, &nodeRow)
+	st := l.nodes.Begin(n, &l.run, query)
+	it.Rows = append(it.Rows, l.nodes.Rows(st)...)
 	if err := l.span.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
 		return nil, err
 	}
-	l.nodes.steps[n.ID] = st
+	l.nodes.Enter(st)
 	return st, nil
 }
 

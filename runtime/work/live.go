@@ -17,6 +17,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -54,7 +55,7 @@ type live struct {
 	span    *span
 	owners  owners
 	journal journal
-	nodes   nodes
+	nodes   *plan.Plan
 	became  data.Status  // the status after end; "" before, or when another owner has the run
 	calls   pluginCalls  // that have not returned
 	prompts *prompts     // nil if prompts are not kept
@@ -84,16 +85,10 @@ type Input struct {
 	RewindTo       string                  `json:"rewindTo,omitempty"` // hide the messages after this one
 	HideFrom       int64                   `json:"hideFrom,omitempty"` // hide the message of this seq and all later ones
 	Edited         *agui.Message           `json:"edited,omitempty"`   // replaces the thread's message of this id when the run starts
-	Kept           []Kept                  `json:"kept,omitempty"`     // nodes that the run does not execute in its first generation, by the beginning of their steps
+	Kept           []plan.Kept             `json:"kept,omitempty"`     // nodes that the run does not execute in its first generation, by the beginning of their steps
 	Resumed        *Resumed                `json:"resumed,omitempty"`  // a step that the run begins in the middle of, in its first generation
 	Overrides      *plugins.ModelOverrides `json:"overrides,omitempty"`
 	Trace          string                  `json:"trace,omitempty"` // the operation that the run belongs to: see Tracer.Parent
-}
-
-// Kept is a node that an earlier run has completed, with the step that did. A rerun has both as its own.
-type Kept struct {
-	Node data.Node
-	Step data.Step
 }
 
 // JSON returns the input as a run's row stores it.
@@ -130,7 +125,7 @@ func (en *Engine) newLive(run *data.Run) *live {
 	if err != nil {
 		g, l.unfit = new(graph.Graph), err
 	}
-	l.nodes = newNodes(g)
+	l.nodes = plan.New(g)
 	return l
 }
 
@@ -275,7 +270,7 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 		}
 	case agui.Custom:
 		if e.Name == agui.ProgressEvent {
-			if row := l.nodes.progress(s.node, e.Value); row != nil {
+			if row := l.nodes.Progress(s.node, e.Value); row != nil {
 				it.Rows = append(it.Rows, row)
 			}
 		}
@@ -351,7 +346,7 @@ func (l *live) broken(err error) {
 // those that a waiting run has recorded, retractions, and ends of sub-agents and steps. l.mu is held.
 func (l *live) stageClosers(it *commit.Item, e ending) error {
 	output := e.left()
-	if output.Error != nil && l.nodes.has(data.Failed) {
+	if output.Error != nil && l.nodes.Has(data.Failed) {
 		output = agui.WorkerOutput{Status: agui.StatusPartialSuccess} // the open entities belong to nodes that were only stopped
 	}
 	closers := l.span.ver.Closers()

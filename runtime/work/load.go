@@ -7,6 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/fold"
+	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -14,7 +15,7 @@ import (
 type reading struct {
 	store   data.Store
 	span    *span
-	nodes   *nodes
+	nodes   *plan.Plan
 	journal *journal
 	state   json.RawMessage // of the run's input
 	row     *data.Run
@@ -22,7 +23,7 @@ type reading struct {
 }
 
 func newReading(l *live, row *data.Run, spans []data.Span) *reading {
-	return &reading{l.en.store, l.span, &l.nodes, &l.journal, l.input.State, row, spans}
+	return &reading{l.en.store, l.span, l.nodes, &l.journal, l.input.State, row, spans}
 }
 
 // load reads the state of the run's generation: its beginning, nodes, steps, records and messages.
@@ -40,7 +41,7 @@ func (rd *reading) load(ctx context.Context) error {
 			break
 		}
 	}
-	if err := rd.nodes.load(ctx, rd.store, rd.row); err != nil {
+	if err := rd.nodes.Load(ctx, rd.store, rd.row); err != nil {
 		return err
 	}
 	memos, err := rd.store.Memos(ctx, rd.row.Key, rd.row.Generation)

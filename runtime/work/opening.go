@@ -12,6 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -47,18 +48,18 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 		return o.answered(asked)
 	}
 	o.l.span.began = began{state: o.th.State, upTo: o.l.span.row.First}
+	var before int
+	var kept []plan.Kept
 	if o.row.Generation > 1 { // its steps are numbered after those of earlier generations
 		steps, err := o.l.en.store.Steps(ctx, o.row.Project, o.row.Key, 0, 1)
 		if err != nil {
 			return err
 		}
-		o.l.nodes.count = steps.Total
-	}
-	var kept []Kept
-	if o.row.Generation == 1 {
+		before = steps.Total
+	} else {
 		kept = o.l.input.Kept
 	}
-	o.it.Rows = append(o.it.Rows, o.l.nodes.reset(o.row, kept)...)
+	o.it.Rows = append(o.it.Rows, o.l.nodes.Reset(o.row, before, kept)...)
 	if edited := o.l.input.Edited; edited != nil && o.row.Generation == 1 {
 		if err := o.keepFormer(ctx, edited.ID); err != nil {
 			return err
@@ -107,7 +108,7 @@ func (o *opening) enterAgent(first []data.Message) error {
 	if o.row.Agent == "" || !asked {
 		return nil
 	}
-	_, err := o.l.enter(o.it, o.l.nodes.graph.Nodes[0], data.Shown(cmp.Or(data.Query(tail.Contents(first)), o.row.InputQuery)))
+	_, err := o.l.enter(o.it, o.l.nodes.Graph.Nodes[0], data.Shown(cmp.Or(data.Query(tail.Contents(first)), o.row.InputQuery)))
 	return err
 }
 
@@ -246,10 +247,9 @@ func (o *opening) answered(all []data.Interrupt) error {
 		}
 	}
 	o.l.span.ver.Owe(owed...)
-	for _, st := range o.l.nodes.resume(all) {
-		stepRow, nodeRow := *st, *o.l.nodes.rows[st.NodeID]
-		o.it.Rows = append(o.it.Rows, &stepRow, &nodeRow)
-		if err := o.l.span.stage(o.it, agui.StepStarted{Base: agui.Base{Agent: o.l.nodes.graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
+	for _, st := range o.l.nodes.Resume(all) {
+		o.it.Rows = append(o.it.Rows, o.l.nodes.Rows(st)...)
+		if err := o.l.span.stage(o.it, agui.StepStarted{Base: agui.Base{Agent: o.l.nodes.Graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
 			return err
 		}
 	}
@@ -312,7 +312,7 @@ func (o *opening) lastWords(ctx context.Context, spans []data.Span, queued []dat
 		if err := o.failOwed(asked); err != nil {
 			return err
 		}
-		o.it.Rows = append(o.it.Rows, o.l.nodes.settle(e.status, e.err)...)
+		o.it.Rows = append(o.it.Rows, o.l.nodes.Settle(e.status, e.err)...)
 	}
 	terminal, err := o.l.terminal(e)
 	if err != nil {

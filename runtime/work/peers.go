@@ -365,8 +365,8 @@ func (en *Engine) declines(l *live) bool {
 
 // plan returns the nodes of the run's graph.
 func (l *live) plan() []plugins.Node {
-	nodes := make([]plugins.Node, len(l.nodes.graph.Nodes))
-	for i, n := range l.nodes.graph.Nodes {
+	nodes := make([]plugins.Node, len(l.nodes.Graph.Nodes))
+	for i, n := range l.nodes.Graph.Nodes {
 		nodes[i] = n.Node
 	}
 	return nodes

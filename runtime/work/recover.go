@@ -196,7 +196,7 @@ func (l *live) endReadBack(it *commit.Item, e ending, then func()) error {
 	if err := l.stageClosers(it, e); err != nil {
 		return err
 	}
-	it.Rows = append(it.Rows, l.nodes.settle(e.status, e.err)...)
+	it.Rows = append(it.Rows, l.nodes.Settle(e.status, e.err)...)
 	err := l.finish(e, it, l.run.Owner, then)
 	if errors.Is(err, decide.ErrCancelAsked) {
 		if e, err = l.cancelledElsewhere(l.run.Owner); err == nil {
@@ -397,11 +397,7 @@ func (r *repair) interrupt() error {
 func (r *repair) staysOpen(ev agui.Event) bool {
 	switch e := ev.(type) {
 	case agui.StepFinished:
-		for _, st := range r.l.nodes.steps {
-			if st.Name == e.StepName && e.SubagentRunID == "" {
-				return true
-			}
-		}
+		return e.SubagentRunID == "" && r.l.nodes.HasStep(e.StepName)
 	case agui.SubagentFinished:
 		m := r.l.journal.call(e.SubagentRunID)
 		return m != nil && m.Agent != ""

@@ -58,11 +58,11 @@ func RecordsBefore(all []data.Memo, step int, event int64) (done []data.Memo) {
 // resumeStep begins the step that the run resumes. It does nothing if the workflow does not have its node any more.
 func (o *opening) resumeStep(r *Resumed) error {
 	l := o.l
-	i := slices.IndexFunc(l.nodes.graph.Nodes, func(n *graph.Node) bool { return n.ID == r.Step.NodeID })
+	i := slices.IndexFunc(l.nodes.Graph.Nodes, func(n *graph.Node) bool { return n.ID == r.Step.NodeID })
 	if i < 0 {
 		return nil
 	}
-	n := l.nodes.graph.Nodes[i]
+	n := l.nodes.Graph.Nodes[i]
 	st, err := l.enter(o.it, n, r.Step.Input)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/plan"
 )
 
 // doing is a Do with a running function. Its memo names the messages that the function has begun. If the process dies
@@ -128,7 +129,7 @@ func (r *repair) retract(unended []string) error {
 		if m.CallID != "" {
 			recorded[m.CallID] = true
 		}
-		if r.isCutAt(m) && l.nodes.wasCut(m) {
+		if r.isCutAt(m) && wasCut(l.nodes, m) {
 			var ids []string
 			if err := json.Unmarshal(m.Output, &ids); err == nil {
 				cut = append(cut, ids...)
@@ -182,12 +183,11 @@ func (sp *span) hiddenUntold(id string) bool {
 }
 
 // wasCut reports whether a memo belongs to a Do that has begun and is to be repeated.
-func (ns *nodes) wasCut(m *data.Memo) bool {
+func wasCut(ns *plan.Plan, m *data.Memo) bool {
 	if m.Done || m.Output == nil || !strings.HasPrefix(m.Place[strings.LastIndexByte(m.Place, '/')+1:], "do:") {
 		return false
 	}
-	st := ns.step(m.Step)
-	return st != nil && !st.Status.Final()
+	return ns.Goes(m.Step)
 }
 
 // shows reports whether a complete message of the run is in prompts.
