@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/journal"
 	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
@@ -227,7 +228,7 @@ func (o *origin) readCall(ctx context.Context, g grant, spans []data.Span) error
 	for len(o.resumed.Messages) > 0 && o.resumed.Messages[0].Role == agui.RoleUser { // guards had rewritten the input to it
 		o.messages, o.resumed.Messages = append(o.messages, o.resumed.Messages[0]), o.resumed.Messages[1:]
 	}
-	o.resumed.Records = work.RecordsBefore(records, o.call.Step, o.cut)
+	o.resumed.Records = journal.Before(records, o.call.Step, o.cut)
 	size := log.Grown()
 	for i := range o.resumed.Records {
 		m := &o.resumed.Records[i]

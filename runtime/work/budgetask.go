@@ -65,7 +65,7 @@ func (s *step) mayUse(b *data.BudgetState) (free bool, err error) {
 	}
 	for n := 1; ; n++ {
 		place := fmt.Sprintf("budget:%s#%d", b.Name, n)
-		m := s.l.journal.find(0, place)
+		m := s.l.journal.Find(0, place)
 		switch {
 		case m == nil && b.Spent():
 			return false, s.askOperator(b, place)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/journal"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -66,7 +66,7 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 		rows = append(rows, m)
 		if u.Edited != nil {
 			rows = append(rows, &data.Memo{
-				RunKey: m.RunKey, Generation: m.Generation, Step: m.Step, Place: u.Inside(editedPlace), Done: true, Output: u.Edited,
+				RunKey: m.RunKey, Generation: m.Generation, Step: m.Step, Place: u.Inside(journal.EditedPlace), Done: true, Output: u.Edited,
 			})
 		}
 		if args, ok := s.l.clientTools.mayAnswer(u); ok {
@@ -125,8 +125,7 @@ func (c *toolCall) reopen() error {
 func (c *toolCall) asksClient() bool {
 	c.s.l.mu.Lock()
 	defer c.s.l.mu.Unlock()
-	in := c.s.l.journal.questions[c.m.CallID]
-	return in != nil && in.Frontend
+	return c.s.l.journal.AsksClient(c.m.CallID)
 }
 
 func isObject(raw json.RawMessage) bool {
@@ -231,7 +230,7 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 
 // approvalMemo returns the record of the call's approval.
 func (c *toolCall) approvalMemo() (*data.Memo, error) {
-	return c.s.memo(plugins.Use{Place: c.u.Inside(approvalPlace)})
+	return c.s.memo(plugins.Use{Place: c.u.Inside(journal.ApprovalPlace)})
 }
 
 // approved reports whether the call may be made. It asks a person if the call needs an approval, or if one was requested before
@@ -261,7 +260,7 @@ func (c *toolCall) approved(info *plugins.Info) (bool, error) {
 			Metadata: tail.CallMetadata("approval", c.u.Name, c.guarded()),
 		}, err
 	})
-	return err == nil && approvalOf(a).Approved, err
+	return err == nil && journal.ApprovalOf(a).Approved, err
 }
 
 // approval asks for an approval, or returns the answer. ask makes the question, which an approver gets.
@@ -281,7 +280,7 @@ func (s *step) approval(m *data.Memo, tool string, by plugins.Approver, ask func
 // recheck asks the guards about arguments that an approver has edited. An output refuses them.
 func (c *toolCall) recheck() (*agui.ToolOutput, error) {
 	m, _ := c.approvalMemo()
-	args := editedBy(m)
+	args := journal.EditedBy(m)
 	if args == nil || c.u.Recheck == nil || c.m.Begun { // a call that has begun was checked before
 		return nil, nil
 	}
@@ -293,7 +292,7 @@ func (c *toolCall) recheck() (*agui.ToolOutput, error) {
 // executed returns the arguments of the executed call: the requested ones, or those that an approver or a guard has edited.
 func (c *toolCall) executed() json.RawMessage {
 	m, _ := c.approvalMemo()
-	if args := editedBy(m); args != nil && !c.refused {
+	if args := journal.EditedBy(m); args != nil && !c.refused {
 		return args
 	}
 	return c.guarded()
@@ -307,47 +306,11 @@ func (c *toolCall) guarded() json.RawMessage {
 	return c.u.Request
 }
 
-// editedBy returns the edited arguments in an approval's answer, or nil.
-func editedBy(m *data.Memo) json.RawMessage {
-	var a plugins.Answer
-	if m == nil || !m.Done || json.Unmarshal(m.Output, &a) != nil {
-		return nil
-	}
-	if given := approvalOf(a); given.Approved {
-		return given.EditedArgs
-	}
-	return nil
-}
-
-// approval is the answer to a request to make a call, or to run a node's agent.
-type approval struct {
-	Approved   bool            `json:"approved"`
-	EditedArgs json.RawMessage `json:"editedArgs"`
-}
-
 // approvalSchema is the JSON Schema of an approval.
 const approvalSchema = `{
 	"type": "object", "required": ["approved"], "additionalProperties": false,
 	"properties": {"approved": {"type": "boolean"}, "editedArgs": {"type": "object"}}
 }`
-
-// approvalPlace is the last segment of an approval's place. Places of other uses never end with it.
-const approvalPlace = "approval"
-
-// editedPlace is the last segment of the place of the arguments that a guard has left of a call's.
-const editedPlace = "edited"
-
-func isApproval(in *data.Interrupt) bool {
-	return in.Place[strings.LastIndexByte(in.Place, '/')+1:] == approvalPlace
-}
-
-// approvalOf decodes an answer. A cancelled or malformed one is a refusal.
-func approvalOf(a plugins.Answer) (given approval) {
-	if a.Cancelled || json.Unmarshal(a.Payload, &given) != nil {
-		return approval{}
-	}
-	return given
-}
 
 // denied is the output of a call that was not approved.
 func denied() agui.ToolOutput { return failure("denied", "The call was not approved") }
@@ -359,7 +322,7 @@ func (s *step) approvalEnds() string {
 
 // approveAgent asks a person whether a node's agent may be run, and fails if it may not.
 func (s *step) approveAgent(query string) error {
-	m, err := s.memo(plugins.Use{Place: approvalPlace})
+	m, err := s.memo(plugins.Use{Place: journal.ApprovalPlace})
 	if err != nil {
 		return err
 	}
@@ -373,7 +336,7 @@ func (s *step) approveAgent(query string) error {
 	if err != nil {
 		return err
 	}
-	if !approvalOf(a).Approved {
+	if !journal.ApprovalOf(a).Approved {
 		return &plugins.Error{Code: "denied", Message: fmt.Sprintf("The node %s was not approved", s.node)}
 	}
 	return nil

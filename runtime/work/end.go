@@ -218,10 +218,10 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 	case data.Failed:
 		return agui.RunError{Base: base, Message: e.err.Message, Code: e.err.Code, Usage: usage}, nil
 	case data.Cancelled:
-		base.Metadata = l.journal.finishMetadata(usage)
+		base.Metadata = l.journal.FinishMetadata(usage)
 		return agui.RunFinished{Base: base, Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: usage}, nil
 	case data.Completed:
-		base.Metadata = l.journal.finishMetadata(usage)
+		base.Metadata = l.journal.FinishMetadata(usage)
 		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: usage}, nil
 	}
 	if err := l.en.commits.Flush(); err != nil { // the run's questions may be on their way to the store
@@ -230,7 +230,7 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 	o, err := commit.RetryUnavailable(l.en.abandoned, func() (agui.Outcome, error) {
 		return tail.Outcome(l.en.abandoned, l.en.store, l.run.Key)
 	})
-	base.Metadata = l.journal.finishMetadata(usage)
+	base.Metadata = l.journal.FinishMetadata(usage)
 	return agui.RunFinished{Base: base, Outcome: o, Usage: usage}, err
 }
 

@@ -126,7 +126,7 @@ func (l *live) speaks() bool {
 // calling reports whether a call of a tool has begun, or has no record by which it could go on. l.mu is held.
 func (l *live) calling() bool {
 	return slices.ContainsFunc(l.span.ver.Unanswered(), func(id string) bool {
-		m := l.journal.call(id)
+		m := l.journal.Call(id)
 		return m == nil || m.Begun
 	})
 }
@@ -137,7 +137,7 @@ func (l *live) record(it *commit.Item, row data.Row) {
 	if ok {
 		m.Event = l.span.last
 	}
-	it.Rows = append(it.Rows, l.journal.add(row))
+	it.Rows = append(it.Rows, l.journal.Add(row))
 	if ok && m.Done {
 		l.released = 0
 		l.progressed(it)

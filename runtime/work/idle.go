@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/journal"
 )
 
 // rests knows when all nodes of a run rest: each has calls of tools or models, and all of them are idle. The run lends its slot then. A
@@ -140,12 +141,9 @@ func (s *step) rest(ctx context.Context, more int, wait func() error) error {
 	return wait()
 }
 
-// keptPlace is the last segment of the place of what a call keeps.
-const keptPlace = "kept"
-
 // keep is a tool's Keep.
 func (c *toolCall) keep(value json.RawMessage) error {
-	m, err := c.s.memo(plugins.Use{Place: c.u.Inside(keptPlace)})
+	m, err := c.s.memo(plugins.Use{Place: c.u.Inside(journal.KeptPlace)})
 	if err != nil {
 		return err
 	}
@@ -159,14 +157,5 @@ func (c *toolCall) keep(value json.RawMessage) error {
 func (l *live) kept(step int, call plugins.Use) json.RawMessage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.keptLocked(step, call)
-}
-
-// keptLocked is kept while l.mu is held.
-func (l *live) keptLocked(step int, call plugins.Use) json.RawMessage {
-	m := l.journal.find(step, call.Inside(keptPlace))
-	if m == nil || string(m.Output) == "null" {
-		return nil
-	}
-	return m.Output
+	return l.journal.Kept(step, call)
 }

@@ -90,8 +90,7 @@ func (l *live) foreign(ev agui.Event) (unknown []string, err error) {
 		case role != "" && (!l.span.writes(id) || !slices.Contains(as, role)):
 			return nil, inUse(id)
 		case l.span.writes(id):
-		case l.journal.minted[id]:
-			delete(l.journal.minted, id)
+		case l.journal.TakeMinted(id):
 		default:
 			unknown = append(unknown, id)
 		}

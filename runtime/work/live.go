@@ -17,6 +17,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/journal"
 	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/tail"
 )
@@ -54,7 +55,7 @@ type live struct {
 	spare   *commit.Item // for the next queued item, nil for a new one
 	span    *span
 	owners  owners
-	journal journal
+	journal *journal.Journal
 	nodes   *plan.Plan
 	became  data.Status  // the status after end; "" before, or when another owner has the run
 	calls   pluginCalls  // that have not returned
@@ -106,7 +107,7 @@ func (en *Engine) newLive(run *data.Run) *live {
 	l := &live{
 		en: en, run: *run, offer: en.currentOffer(),
 		agentPlaces: places{most: maxSubagents}, callPlaces: places{most: plugins.MaxCalls},
-		journal: newJournal(), owners: make(owners), over: make(chan struct{}), bounds: bounds{cfg: &en.cfg}, rests: rests{nodes: make(map[int]*uses)},
+		journal: journal.New(), owners: make(owners), over: make(chan struct{}), bounds: bounds{cfg: &en.cfg}, rests: rests{nodes: make(map[int]*uses)},
 		history: history{turn: make(chan struct{}, 1)}, calls: pluginCalls{counts: &en.abandonments, grace: en.cfg.Grace, all: make(map[*pluginCall]struct{})},
 	}
 	l.calls.log, l.released = l.log, run.Releases()
@@ -160,7 +161,7 @@ func (l *live) queue(s *step, rows []data.Row, done func(error), evs ...agui.Eve
 	}
 	if s.held != nil {
 		evs = append(s.takeHeld(), evs...)
-		rows = append(s.dos.shown(), rows...)
+		rows = append(s.dos.Shown(), rows...)
 	}
 	if len(evs)+len(rows) == 0 && done == nil {
 		return nil
@@ -240,7 +241,7 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 	}
 	about, does := entityOf(ev)
-	left := about.kind == "call" && does == closes && l.journal.leftBy(s.number, s.within, about.id) != nil
+	left := about.kind == "call" && does == closes && l.journal.LeftBy(s.number, s.within, about.id)
 	if err := l.owners.check(s, ev, about, does); err != nil && !left {
 		return err
 	}
@@ -266,7 +267,7 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	case agui.ToolCallResult:
 		delete(l.span.calls, e.ToolCallID)
 		if left {
-			it.Rows = append(it.Rows, l.journal.complete(e.ToolCallID, &e, l.span.last))
+			it.Rows = append(it.Rows, l.journal.Complete(e.ToolCallID, &e, l.span.last))
 		}
 	case agui.Custom:
 		if e.Name == agui.ProgressEvent {
@@ -366,7 +367,7 @@ func (l *live) stageClosers(it *commit.Item, e ending) error {
 		}
 	}
 	for _, id := range l.span.ver.Unanswered() {
-		if e.status == data.Waiting && l.journal.call(id) != nil {
+		if e.status == data.Waiting && l.journal.Call(id) != nil {
 			continue
 		}
 		if err := l.span.stage(it, l.failedCall(id, e.code())); err != nil {

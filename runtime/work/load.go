@@ -7,6 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/fold"
+	"github.com/batonrun/baton/runtime/journal"
 	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/tail"
 )
@@ -16,14 +17,14 @@ type reading struct {
 	store   data.Store
 	span    *span
 	nodes   *plan.Plan
-	journal *journal
+	journal *journal.Journal
 	state   json.RawMessage // of the run's input
 	row     *data.Run
 	spans   []data.Span
 }
 
 func newReading(l *live, row *data.Run, spans []data.Span) *reading {
-	return &reading{l.en.store, l.span, l.nodes, &l.journal, l.input.State, row, spans}
+	return &reading{l.en.store, l.span, l.nodes, l.journal, l.input.State, row, spans}
 }
 
 // load reads the state of the run's generation: its beginning, nodes, steps, records and messages.
@@ -48,7 +49,7 @@ func (rd *reading) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rd.journal.load(memos)
+	rd.journal.Load(memos)
 	for i := range memos {
 		if m := &memos[i]; m.Tool != "" {
 			rd.span.calls[m.CallID] = m.Tool

@@ -228,7 +228,7 @@ func (o *opening) asked(ctx context.Context) ([]data.Interrupt, error) {
 			o.answers++
 		case data.InterruptOpen:
 			row := *in
-			o.l.journal.add(&row)
+			o.l.journal.Add(&row)
 		}
 	}
 	o.l.asked.Store(true)
@@ -238,7 +238,7 @@ func (o *opening) asked(ctx context.Context) ([]data.Interrupt, error) {
 // answered opens the span of an answer: waiting steps continue, and a client's answers for its own tools become results.
 func (o *opening) answered(all []data.Interrupt) error {
 	var owed []string
-	for _, m := range o.l.journal.calls() {
+	for _, m := range o.l.journal.Calls() {
 		owed = append(owed, m.CallID)
 	}
 	for i := range all {
@@ -271,7 +271,7 @@ func (o *opening) take(in *data.Interrupt) error {
 	if !in.Frontend {
 		return nil
 	}
-	m := o.l.journal.find(in.Step, in.Place)
+	m := o.l.journal.Find(in.Step, in.Place)
 	a, err := takenOf(in)
 	var out agui.ToolOutput
 	if m == nil || err != nil || json.Unmarshal(m.Output, &out) != nil {
@@ -338,7 +338,7 @@ func (o *opening) failOwed(all []data.Interrupt) error {
 			}
 		}
 	}
-	for _, m := range o.l.journal.calls() {
+	for _, m := range o.l.journal.Calls() {
 		o.l.span.ver.Owe(m.CallID)
 		if err := o.l.span.stage(o.it, failedCall(m.CallID, m.Tool, code)); err != nil {
 			return err

@@ -296,10 +296,10 @@ func (en *Engine) readLog(ctx context.Context, run *data.Run) (*live, error) {
 		in := &asked[i]
 		if in.Status == data.InterruptAnswered { // the next span uses it
 			in.Status, in.Payload = data.InterruptOpen, nil
-			l.journal.reopen(in)
+			l.journal.Reopen(in)
 		}
 		if in.Status == data.InterruptOpen {
-			l.journal.add(in)
+			l.journal.Add(in)
 		}
 	}
 	before := make([]agui.Message, 0, len(l.span.messages))
@@ -376,7 +376,7 @@ func (r *repair) interrupt() error {
 		}
 	}
 	for _, id := range l.span.ver.Unanswered() {
-		m := l.journal.call(id)
+		m := l.journal.Call(id)
 		if !r.isCut(callEntity(id)) && (m == nil || !r.isCutAt(m)) {
 			continue
 		}
@@ -399,7 +399,7 @@ func (r *repair) staysOpen(ev agui.Event) bool {
 	case agui.StepFinished:
 		return e.SubagentRunID == "" && r.l.nodes.HasStep(e.StepName)
 	case agui.SubagentFinished:
-		m := r.l.journal.call(e.SubagentRunID)
+		m := r.l.journal.Call(e.SubagentRunID)
 		return m != nil && m.Agent != ""
 	}
 	return false
@@ -409,7 +409,7 @@ func (r *repair) staysOpen(ev agui.Event) bool {
 // stored a value from which it resumes. l.mu is held.
 func (l *live) isRepeatable(m *data.Memo) bool {
 	tool, ok := l.plugins.Tool(m.Tool)
-	return !m.Begun || ok && tool.Info().Idempotent || l.keptLocked(m.Step, plugins.Use{Place: m.Place}) != nil
+	return !m.Begun || ok && tool.Info().Idempotent || l.journal.Kept(m.Step, plugins.Use{Place: m.Place}) != nil
 }
 
 // failCall stages the interrupted result of a call that gets no other, and completes its record.
@@ -418,7 +418,7 @@ func (r *repair) failCall(id string) error {
 	if err := r.stage(result); err != nil {
 		return err
 	}
-	if row := r.l.journal.complete(id, &result, r.l.span.last); row != nil {
+	if row := r.l.journal.Complete(id, &result, r.l.span.last); row != nil {
 		r.it.Rows = append(r.it.Rows, row)
 	}
 	return nil

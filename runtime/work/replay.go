@@ -86,7 +86,7 @@ func (rd *reading) replay(ctx context.Context, before []agui.Message) error {
 			return fmt.Errorf("event %d: %w", rd.span.row.First+int64(i), err)
 		}
 		if i == 0 {
-			rd.span.ver.Owe(rd.owed(begun, answered)...)
+			rd.span.ver.Owe(rd.journal.Owed(begun, answered)...)
 		}
 		changed, err := rd.span.fold.Apply(ev)
 		if err != nil {
@@ -129,15 +129,4 @@ func (rd *reading) loadBegun(ctx context.Context) error {
 		}
 	}
 	return err
-}
-
-// owed returns the calls of earlier spans that have their results in this one.
-func (rd *reading) owed(begun, answered map[string]bool) []string {
-	var ids []string
-	for _, m := range rd.journal.records {
-		if m.Tool != "" && !begun[m.CallID] && (!m.Done || answered[m.CallID]) {
-			ids = append(ids, m.CallID)
-		}
-	}
-	return ids
 }

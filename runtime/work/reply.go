@@ -14,6 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/journal"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -72,7 +73,7 @@ func (rs *replies) checkAnswer(project string, in *data.Interrupt, e *agui.Resum
 		return nil
 	}
 	schema := json.RawMessage(approvalSchema)
-	if !isApproval(in) {
+	if !journal.IsApproval(in) {
 		asked, err := tail.Asks(in)
 		if err != nil || asked.ResponseSchema == nil {
 			return err
@@ -86,8 +87,8 @@ func (rs *replies) checkAnswer(project string, in *data.Interrupt, e *agui.Resum
 	if err := graph.Fits(schema, answer); err != nil {
 		return misplaced(place+"/payload"+placeOf(err), "invalid_answer", "The answer to %q does not fit: %s", in.ID, err)
 	}
-	var given approval
-	if !isApproval(in) || json.Unmarshal(answer, &given) != nil || given.EditedArgs == nil {
+	var given journal.Approval
+	if !journal.IsApproval(in) || json.Unmarshal(answer, &given) != nil || given.EditedArgs == nil {
 		return nil
 	}
 	if edit := answerersOf(in).Edit; in.Tool == "" || edit != nil && !*edit {
@@ -238,7 +239,7 @@ func byCall(all []data.Interrupt) map[string]*data.Interrupt {
 		case in.Status != data.InterruptOpen:
 		case in.Frontend:
 			open[in.ID] = in
-		case !isApproval(in):
+		case !journal.IsApproval(in):
 			if asked, err := tail.Asks(in); err == nil && asked.ToolCallID != "" {
 				open[asked.ToolCallID] = in
 			}

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"iter"
 	"slices"
-	"strings"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
@@ -19,40 +17,6 @@ type Resumed struct {
 	Records  []data.Memo
 	Messages []agui.Message  // of the assistant, of tools, and appended ones of the user
 	State    json.RawMessage // an object
-}
-
-// RecordsBefore returns the records of a step that were done before an event. A call that was not done by then is made again: the records of
-// its approval, edited arguments and questions, and of what it has kept, are left out. Verdicts of guards are too: those of now decide.
-func RecordsBefore(all []data.Memo, step int, event int64) (done []data.Memo) {
-	isDone := func(m *data.Memo) bool { return m.Done && m.Event < event }
-	again := make(map[string]bool) // the prefixes of places inside of calls that are made again
-	rechecks := make(map[string]bool)
-	for i := range all {
-		if m := &all[i]; m.Step == step && m.Tool != "" && !isDone(m) {
-			u := plugins.Use{Place: m.Place}
-			again[u.Inside("")] = true
-			rechecks[plugins.Use{Place: u.Inside(editedPlace)}.Inside("")] = true
-		}
-	}
-	isAsked := func(place string) bool {
-		for i, c := range place {
-			if c != '/' {
-				continue
-			}
-			within, rest := place[:i+1], place[i+1:]
-			own := rest == approvalPlace || rest == editedPlace || rest == keptPlace || strings.HasPrefix(rest, "ask:")
-			if rechecks[within] || again[within] && own {
-				return true
-			}
-		}
-		return false
-	}
-	for i := range all {
-		if m := &all[i]; m.Step == step && isDone(m) && !isAsked(m.Place) && !plugins.IsVerdict(m.Place) {
-			done = append(done, *m)
-		}
-	}
-	return done
 }
 
 // resumeStep begins the step that the run resumes. It does nothing if the workflow does not have its node any more.

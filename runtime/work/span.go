@@ -75,6 +75,9 @@ func spanOf(th *data.Thread, runKey int64, runID string, most int, last, seq int
 // state returns the thread's state as the run has left it.
 func (sp *span) state() json.RawMessage { return sp.fold.State() }
 
+// has reports whether a message has a row, which may still be waiting for its seq.
+func (sp *span) has(message string) bool { return sp.messages[message] != nil }
+
 // newState returns the state that the run leaves its thread in, or nil if it has not changed.
 func (sp *span) newState() json.RawMessage {
 	if state := sp.state(); string(state) != string(sp.thread.State) {
@@ -375,7 +378,7 @@ func failedCall(id, name, code string) agui.ToolCallResult {
 // has them: the call may have had its effect. l.mu is held if l is shared.
 func (l *live) failedCall(id, code string) agui.ToolCallResult {
 	result := failedCall(id, l.span.calls[id], code)
-	result.Output.ToolCallArgs = argsOf(l.journal.edited(id))
+	result.Output.ToolCallArgs = argsOf(l.journal.Edited(id))
 	return result
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/journal"
 )
 
 // step is the host of one worker: for one execution of a node, or for a sub-agent inside one.
@@ -34,9 +35,9 @@ type step struct {
 
 	// Guarded by l.mu.
 	ended bool
-	dos   doings       // each Do with a running function
-	held  []agui.Event // queued with the step's next events
-	owed  error        // why an event without a caller was refused; returned by the step's next use
+	dos   journal.Doings // each Do with a running function
+	held  []agui.Event   // queued with the step's next events
+	owed  error          // why an event without a caller was refused; returned by the step's next use
 }
 
 var (
@@ -77,7 +78,7 @@ func (s *step) end() {
 func (s *step) NewID() string {
 	id := data.NewID()
 	s.l.mu.Lock()
-	s.l.journal.minted[id] = true
+	s.l.journal.Mint(id)
 	s.l.mu.Unlock()
 	return id
 }
@@ -106,7 +107,7 @@ func (s *step) emit(ev agui.Event, rows func() []data.Row) error {
 	defer l.mu.Unlock()
 	ev = l.span.ofItsCall(ev)
 	if !waits(ev, len(s.dos)) && !s.follows(ev) {
-		with := s.dos.showing(ev, l.span)
+		with := s.dos.Showing(ev, l.span.has)
 		if rows == nil {
 			return l.queue(s, with, nil, ev)
 		}
@@ -225,14 +226,7 @@ func (s *step) memo(u plugins.Use) (*data.Memo, error) {
 	l := s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m := l.journal.find(s.number, u.Place); m != nil {
-		found := *m
-		return &found, u.Check(m.Hash)
-	}
-	if most := 2 * l.en.cfg.RunMessages; len(l.journal.records) >= maxRecords || int64(l.journal.bytes) > most { // a tool's result in a Do is recorded for both
-		return nil, &plugins.Error{Code: "too_many_records", Message: fmt.Sprintf("A run may record %d things, of %d bytes", maxRecords, most)}
-	}
-	return &data.Memo{RunKey: l.run.Key, Generation: l.run.Generation, Step: s.number, Place: u.Place, Hash: u.Hash()}, nil
+	return l.journal.Memo(&l.run, s.number, u, 2*l.en.cfg.RunMessages) // a tool's result in a Do is recorded for both
 }
 
 // write queues a memo as it is now, with evs.
@@ -287,13 +281,13 @@ func (s *step) do(ctx context.Context, m *data.Memo, fn func(context.Context) (p
 	if err := s.l.emit(s, nil, nil); err != nil { // the held events have nothing to do with fn
 		return err
 	}
-	d := &doing{memo: *m}
+	d := &journal.Doing{Memo: *m}
 	rec, err := s.inside(ctx, d, fn)
 	if err != nil {
 		return errors.Join(err, s.l.emit(s, nil, nil))
 	}
 	m.Done, m.Output = true, rec.Output
-	rows := append([]data.Row{m}, d.over()...)
+	rows := append([]data.Row{m}, d.Over()...)
 	for _, call := range rec.Calls {
 		rows = append(rows, &data.Memo{
 			RunKey: m.RunKey, Generation: m.Generation, Step: m.Step, Place: call.Place, CallID: call.ID, Tool: call.Name,
@@ -338,17 +332,17 @@ func (s *step) question(m *data.Memo, tool string, q agui.Interrupt) (plugins.An
 		}
 		in.ExpiresAt = &at
 	}
-	if in.Body = data.MustJSON(q); len(in.Body) > maxQuestion {
+	if in.Body = data.MustJSON(q); len(in.Body) > journal.MaxQuestion {
 		return a, &plugins.Error{Code: "bad_interrupt", Message: "A question may hold 256 KiB"}
 	}
 	if err := checkQuestion(in.Body); err != nil {
 		return a, &plugins.Error{Code: "bad_interrupt", Message: "A question's " + err.Error()}
 	}
 	s.l.mu.Lock()
-	tooMuch := s.l.journal.asksTooMuch()
+	err := s.l.journal.MayAsk()
 	s.l.mu.Unlock()
-	if tooMuch {
-		return a, &plugins.Error{Code: "bad_interrupt", Message: fmt.Sprintf("A run may have %d questions open, of %d bytes", agui.MaxOpen, maxQuestions)}
+	if err != nil {
+		return a, err
 	}
 	m.CallID = q.ID
 	s.l.asked.Store(true)
@@ -492,18 +486,18 @@ func (s *step) failCalls(it *commit.Item, answer bool) error {
 	}
 	l := s.l
 	for _, id := range l.span.ver.Unanswered() {
-		if !l.owners.within(s, callEntity(id)) && l.journal.leftBy(s.number, s.within, id) == nil {
+		if !l.owners.within(s, callEntity(id)) && !l.journal.LeftBy(s.number, s.within, id) {
 			continue
 		}
 		result := l.failedCall(id, codeInterrupted)
 		if err := l.stage(it, s, result); err != nil {
 			return err
 		}
-		if row := l.journal.complete(id, &result, l.span.last); row != nil {
+		if row := l.journal.Complete(id, &result, l.span.last); row != nil {
 			it.Rows = append(it.Rows, row)
 		}
 	}
-	it.Rows = append(it.Rows, l.journal.cancelQuestions(s.number, s.within)...)
+	it.Rows = append(it.Rows, l.journal.CancelQuestions(s.number, s.within)...)
 	return nil
 }
 

@@ -9,15 +9,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/journal"
 )
-
-// spent is the record of a model call.
-type spent struct {
-	agui.TokenUsage
-	FinishReason string    `json:"finishReason,omitempty"`
-	RequestID    string    `json:"requestId,omitempty"`
-	At           time.Time `json:"at,omitzero"`
-}
 
 // Usage counts a model call, unless u has a record. The run's row is stored together with the new record.
 func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) error {
@@ -28,7 +21,7 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 	if bound(&c) {
 		s.l.log().Warn("a model call reports a usage that cannot be, and is counted within bounds", "agent", s.agent, "provider", c.Usage.Provider, "model", c.Usage.Model)
 	}
-	call := spent{TokenUsage: c.Usage, FinishReason: c.FinishReason, RequestID: c.RequestID, At: time.Now()}
+	call := journal.Spent{TokenUsage: c.Usage, FinishReason: c.FinishReason, RequestID: c.RequestID, At: time.Now()}
 	m.Done, m.Output = true, data.MustJSON(call)
 	reached, err := s.count(m, &call, !c.More)
 	for i := range reached {
@@ -61,7 +54,7 @@ func bound(c *plugins.ModelCall) (changed bool) {
 
 // count writes a call's usage with its record m, and returns the budgets whose use has reached a mark. first is false for a further
 // part of a call.
-func (s *step) count(m *data.Memo, call *spent, first bool) (reached []data.BudgetState, err error) {
+func (s *step) count(m *data.Memo, call *journal.Spent, first bool) (reached []data.BudgetState, err error) {
 	l := s.l
 	l.source.Room()
 	l.mu.Lock()
@@ -88,10 +81,10 @@ func (s *step) count(m *data.Memo, call *spent, first bool) (reached []data.Budg
 		return reached, closed
 	}
 	m.Event = l.span.last
-	l.journal.modelEnded(*call)
+	l.journal.ModelEnded(*call)
 	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), used.Usage) // queued rows keep their slices
 	countRun(l)                                                        // before the call's reservation is lowered by it
-	rows := []data.Row{l.journal.add(m), &data.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
+	rows := []data.Row{l.journal.Add(m), &data.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
 	l.put(append(rows, counted...)...)
 	return reached, nil
 }
@@ -101,5 +94,5 @@ func (s *step) Spent(u plugins.Use) []agui.TokenUsage {
 	l := s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.journal.spent(s.number, u)
+	return l.journal.Spent(s.number, u)
 }
