@@ -16,6 +16,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/journal"
+	"github.com/batonrun/baton/runtime/span"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -99,7 +100,7 @@ type toolCall struct {
 // owe makes the step owe the result of a call that was opened before.
 func (c *toolCall) owe() {
 	c.s.l.mu.Lock()
-	c.s.l.owners[callEntity(c.m.CallID)] = c.s
+	c.s.l.span.OwnCall(&c.s.w, c.m.CallID)
 	c.s.l.mu.Unlock()
 }
 
@@ -108,7 +109,7 @@ func (c *toolCall) owe() {
 func (c *toolCall) reopen() error {
 	c.owe()
 	if c.m.Begun {
-		if err := c.s.l.plugins.Settle(c.s.ctx, c.u.Name); err != nil {
+		if err := c.s.l.plugins.Settle(c.s.w.Ctx, c.u.Name); err != nil {
 			return err
 		}
 	}
@@ -118,7 +119,7 @@ func (c *toolCall) reopen() error {
 	if repeatable {
 		return nil
 	}
-	return c.close(failedCall(c.m.CallID, c.u.Name, codeInterrupted).Output)
+	return c.close(span.FailedCall(c.m.CallID, c.u.Name, span.CodeInterrupted).Output)
 }
 
 // asksClient reports whether the client has been asked for the call.
@@ -221,7 +222,7 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 		limit = s.l.en.cfg.ToolTimeout
 	}
 	return c.invoke(ctx, tool, limit, &plugins.Call{
-		ID: m.CallID, Args: args, ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
+		ID: m.CallID, Args: args, ThreadID: s.l.span.Thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
 		Progress: func(fraction float64, message string) {
 			_ = s.Emit(agui.Progress(s.node, fraction, data.Clip(message, maxText))) // a call outlives its step only if it was abandoned
 		},
@@ -253,7 +254,7 @@ func (c *toolCall) approved(info *plugins.Info) (bool, error) {
 	a, err := c.s.approval(m, c.u.Name, approver, func() (agui.Interrupt, error) {
 		message, err := asks()
 		if message == "" && err == nil && info.Approval {
-			message, err = graph.CallMessage(c.s.ctx, info.Approver.Message, c.guarded())
+			message, err = graph.CallMessage(c.s.w.Ctx, info.Approver.Message, c.guarded())
 		}
 		return agui.Interrupt{
 			Reason: "tool_call", ToolCallID: c.m.CallID, Message: cmp.Or(message, c.u.Approval, fmt.Sprintf("Allow %s?", c.u.Name)),
@@ -329,8 +330,8 @@ func (s *step) approveAgent(query string) error {
 	a, err := s.approval(m, "", s.approver, func() (agui.Interrupt, error) {
 		message, err := s.message()
 		return agui.Interrupt{
-			Reason: "confirmation", Message: cmp.Or(message, fmt.Sprintf("Run %s?", s.agent)),
-			Metadata: data.MustJSON(map[string]any{"nodeId": s.node, "agent": s.agent, "query": query}),
+			Reason: "confirmation", Message: cmp.Or(message, fmt.Sprintf("Run %s?", s.w.Agent)),
+			Metadata: data.MustJSON(map[string]any{"nodeId": s.node, "agent": s.w.Agent, "query": query}),
 		}, err
 	})
 	if err != nil {
@@ -351,17 +352,17 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 	name, waits := info.Name, new(atomic.Bool)
 	if !c.guard {
 		call.Asks, call.Keeps, call.Idles = c.asks(ctx, &info, waits), c.keep, c.idle
-		call.Kept = s.l.kept(s.number, c.u)
+		call.Kept = s.l.kept(s.w.Step, c.u)
 	}
 	var out agui.ToolOutput
 	var err error
 	for {
-		out, err = callPlugin(ctx, s.ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
+		out, err = callPlugin(ctx, s.w.Ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
 			began := time.Now()
 			ctx, end := s.l.en.trace(ctx, s.l.op(OpTool, name, call.ID))
-			s.l.use(s.number, 1, 0)
+			s.l.use(s.w.Step, 1, 0)
 			out, err := callTool(ctx, tool, call)
-			s.l.use(s.number, -1, 0)
+			s.l.use(s.w.Step, -1, 0)
 			how := endOf(c.shown(ctx, err))
 			if out.Error != nil && !c.guard {
 				how.Code = out.Error.Code
@@ -375,11 +376,11 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 			break
 		}
 		if !c.again(&info, why) {
-			return *failedCall(call.ID, name, codeInterrupted).Output, nil
+			return *span.FailedCall(call.ID, name, span.CodeInterrupted).Output, nil
 		}
-		call.Kept = s.l.kept(s.number, c.u)
+		call.Kept = s.l.kept(s.w.Step, c.u)
 	}
-	if cause := context.Cause(s.ctx); cause != nil {
+	if cause := context.Cause(s.w.Ctx); cause != nil {
 		return agui.ToolOutput{}, cause // the step is over and needs no result
 	}
 	shown, ok := errors.AsType[*plugins.Error](err)
@@ -439,7 +440,7 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 		} else {
 			out.Parts = nil
 		}
-		out.ToolName, out.ToolCallID, out.ToolCallArgs = c.u.Name, m.CallID, argsOf(c.executed())
+		out.ToolName, out.ToolCallID, out.ToolCallArgs = c.u.Name, m.CallID, span.Args(c.executed())
 		out.Settle()
 	}
 	file, err := c.file(out)
@@ -447,31 +448,22 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 		return err
 	}
 	fill()
-	result := newCallResult(m, out)
-	if !json.Valid(result.output) { // raw members may be invalid JSON
+	result := span.NewResult(m.CallID, out)
+	if !result.IsValid() {
 		s.l.logFailure("tool failed", aTool, c.u.Name, errNotJSON)
 		*out = failure("tool_failed", "The tool failed")
 		fill()
-		result = newCallResult(m, out)
+		result = span.NewResult(m.CallID, out)
 	}
-	err = s.recordWith(m, file, result.memo(), result)
+	err = s.recordWith(m, file, result.Memo(), result)
 	refused, ok := errors.AsType[*plugins.Error](err)
 	if !ok {
 		return err
 	}
 	*out = failure(refused.Code, "The result cannot be shown: "+refused.Message)
 	fill()
-	result = newCallResult(m, out)
-	return s.record(m, result.memo(), result)
-}
-
-// argsOf returns arguments without white space, or nil unless they are an object.
-func argsOf(args json.RawMessage) json.RawMessage {
-	var short bytes.Buffer
-	if !isObject(args) || json.Compact(&short, args) != nil {
-		return nil
-	}
-	return short.Bytes()
+	result = span.NewResult(m.CallID, out)
+	return s.record(m, result.Memo(), result)
 }
 
 var errNotJSON = errors.New("its output holds what is not JSON")
@@ -479,7 +471,7 @@ var errNotJSON = errors.New("its output holds what is not JSON")
 func (l *live) currentState() json.RawMessage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.span.state()
+	return l.span.State()
 }
 
 // explain returns a worker's error as clients see it: all of a *plugins.Error, and no text of any other error.
@@ -495,7 +487,7 @@ func (l *live) explain(agent string, err error) *agui.OutputError {
 		return &agui.OutputError{Code: "timeout", Message: "The agent did not end in time", Retryable: true}
 	}
 	if errors.Is(err, plugins.ErrCancelled) || errors.Is(err, plugins.ErrStopping) || errors.Is(err, plugins.ErrEnded) {
-		return &agui.OutputError{Code: codeInterrupted, Message: "The agent was stopped"}
+		return &agui.OutputError{Code: span.CodeInterrupted, Message: "The agent was stopped"}
 	}
 	l.logFailure("agent failed", aWorker, agent, err)
 	if _, ok := errors.AsType[*plugins.PanicError](err); ok {
@@ -517,7 +509,7 @@ func (l *live) logFailure(msg, kind, name string, err error) {
 }
 
 // AwaitTools waits for toolboxes that have not settled since the server's start.
-func (s *step) AwaitTools(patterns ...string) { s.l.plugins.Await(s.ctx, patterns...) }
+func (s *step) AwaitTools(patterns ...string) { s.l.plugins.Await(s.w.Ctx, patterns...) }
 
 // Plugins describes the tools and agents that can be called.
 func (s *step) Plugins() (tools, agents []plugins.Info) {

@@ -10,6 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/span"
 )
 
 // loop executes the run's graph until it ends, waits or is taken away. The run keeps its slot until its end is stored and each worker
@@ -43,7 +44,10 @@ type nodeResult struct {
 
 func (l *live) execute() {
 	limit, end := context.WithCancelCause(l.ctx)
-	l.bounds.end = end
+	cfg := &l.en.cfg
+	l.span.Limit(span.Bounds{
+		Event: cfg.EventBytes, Events: cfg.RunEvents, State: cfg.StateBytes, Messages: cfg.RunMessages, Grow: l.reserved.grow, Exceeded: end,
+	})
 	limit, stop := context.WithTimeoutCause(limit, l.en.cfg.RunTimeout, errTimeout)
 	defer stop()
 	in, err := l.prompt(limit)
@@ -119,15 +123,15 @@ func (l *live) settle(e ending) {
 // prompt returns the input of the run's workers. It is the same each time the generation is continued.
 func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 	in := plugins.Input{
-		Query: l.run.InputQuery, State: l.span.began.state, Tools: l.input.Tools, Context: l.input.Context,
+		Query: l.run.InputQuery, State: l.span.Began.State, Tools: l.input.Tools, Context: l.input.Context,
 		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.input.ForwardedProps,
-		ThreadID: l.span.thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project, Overrides: l.input.Overrides,
+		ThreadID: l.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project, Overrides: l.input.Overrides,
 	}
 	l.mu.Lock()
 	for i := range l.history.rows {
 		l.prompts.learn(&l.history.rows[i])
 	}
-	for _, m := range l.span.messages {
+	for m := range l.span.Messages() {
 		l.prompts.learn(m)
 	}
 	l.mu.Unlock()
@@ -151,7 +155,7 @@ func (l *live) ready(ctx context.Context, query string) (start []*graph.Node, er
 	for again := true; again; {
 		l.mu.Lock()
 		due, err := l.nodes.Due()
-		now := l.nodes.Scene(query, l.span.state(), due...)
+		now := l.nodes.Scene(query, l.span.State(), due...)
 		l.mu.Unlock()
 		if err != nil {
 			return nil, err

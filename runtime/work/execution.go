@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/span"
 )
 
 // execution executes one node of a run.
@@ -54,21 +55,21 @@ func (x *execution) execute() nodeResult {
 func (x *execution) begin() error {
 	x.l.mu.Lock()
 	defer x.l.mu.Unlock()
-	if x.l.gate != nil {
-		return x.l.gate
+	if x.l.span.Gate() != nil {
+		return x.l.span.Gate()
 	}
 	if x.st = x.l.nodes.Open(x.n); x.st != nil {
 		return nil
 	}
-	now := x.l.nodes.Scene(x.in.Query, x.l.span.state(), x.n)
+	now := x.l.nodes.Scene(x.in.Query, x.l.span.State(), x.n)
 	x.l.mu.Unlock()
 	query, err := now.Query(x.limit, x.n)
 	x.l.mu.Lock()
 	if err != nil {
 		return err
 	}
-	if x.l.gate != nil {
-		return x.l.gate
+	if x.l.span.Gate() != nil {
+		return x.l.span.Gate()
 	}
 	if query == x.in.Query {
 		query = data.Shown(query)
@@ -115,7 +116,7 @@ func (x *execution) attempt() nodeResult {
 // message returns the question of the node's approval, "" for the default.
 func (x *execution) message() (string, error) {
 	x.l.mu.Lock()
-	now := x.l.nodes.Scene(x.in.Query, x.l.span.state(), x.n)
+	now := x.l.nodes.Scene(x.in.Query, x.l.span.State(), x.n)
 	x.l.mu.Unlock()
 	return now.Message(x.limit, x.n)
 }
@@ -159,8 +160,8 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 	if jsonErr != nil { // raw members may be invalid JSON
 		return nodeOutput{}, cmp.Or(err, fmt.Errorf("output: %w", jsonErr))
 	}
-	if len(raw) > answerBytes(x.l.en.cfg.FrameBytes) {
-		raw = data.MustJSON(bounded(&out, x.l.en.cfg.FrameBytes))
+	if len(raw) > span.AnswerBytes(x.l.en.cfg.FrameBytes) {
+		raw = data.MustJSON(span.Bounded(&out, x.l.en.cfg.FrameBytes))
 	}
 	return nodeOutput{text: data.Clip(out.Answer, data.MaxShown), json: raw}, err
 }
@@ -170,8 +171,8 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 func (x *execution) close(out nodeOutput, err error) nodeResult {
 	x.l.mu.Lock()
 	defer x.l.mu.Unlock()
-	if x.l.gate != nil {
-		return nodeResult{failed: &agui.OutputError{Code: codeInterrupted, Message: x.l.gate.Error()}}
+	if x.l.span.Gate() != nil {
+		return nodeResult{failed: &agui.OutputError{Code: span.CodeInterrupted, Message: x.l.span.Gate().Error()}}
 	}
 	it := x.l.item()
 	if err == nil {
@@ -183,7 +184,7 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 			err = stageErr
 		}
 	}
-	x.s.ended = true
+	x.s.w.Ended = true
 	x.l.turn.Broadcast()
 	var r nodeResult
 	switch {
@@ -191,7 +192,7 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 		x.l.nodes.Wait(x.st)
 		r.waiting = true
 	case err != nil:
-		r.failed = x.l.explain(x.s.agent, err)
+		r.failed = x.l.explain(x.s.w.Agent, err)
 		x.l.nodes.Fail(x.st, r.failed, x.again(r))
 	default:
 		x.l.nodes.Complete(x.st, data.Plain(out.text), out.json)
@@ -206,9 +207,9 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	}
 	stageErr := x.s.closeOpen(it, left, !r.waiting)
 	if stageErr == nil && !r.waiting { // the end of the span closes waiting steps
-		stageErr = x.l.span.stage(it, agui.StepFinished{Base: agui.Base{Agent: x.s.agent}, StepName: x.st.Name})
+		stageErr = x.l.span.Stage(it, agui.StepFinished{Base: agui.Base{Agent: x.s.w.Agent}, StepName: x.st.Name})
 	}
-	if stageErr != nil && x.l.bounds.exceeded == nil { // a run that has exceeded a limit is closed as a whole
+	if stageErr != nil && !x.l.span.Exceeded() { // a run that has exceeded a limit is closed as a whole
 		x.l.log().Error("step could not be closed", "error", stageErr)
 	}
 	it.Rows = append(it.Rows, x.l.nodes.Rows(x.st)...)
@@ -229,7 +230,7 @@ func (x *execution) again(r nodeResult) bool {
 func (l *live) enter(it *commit.Item, n *graph.Node, query string) (*data.Step, error) {
 	st := l.nodes.Begin(n, &l.run, query)
 	it.Rows = append(it.Rows, l.nodes.Rows(st)...)
-	if err := l.span.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
+	if err := l.span.Stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
 		return nil, err
 	}
 	l.nodes.Enter(st)
@@ -241,4 +242,11 @@ type nodeOutput struct {
 	text string
 	json json.RawMessage
 	made json.RawMessage // the arguments of a tool's call, nil unless they are an object
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
 }

@@ -63,11 +63,11 @@ func (l *live) lend() {
 	switch {
 	case rest && !r.lent:
 		r.lent, r.since = true, time.Now()
-		l.bounds.reserved.slot.Release()
+		l.reserved.slot.Release()
 		l.en.freed()
 	case !rest && r.lent:
 		r.lent = false
-		l.bounds.reserved.slot.Force(1)
+		l.reserved.slot.Force(1)
 		if r.taking != nil {
 			r.stop()
 		}
@@ -92,10 +92,10 @@ func (l *live) retake(ctx context.Context) {
 		take, stop := context.WithCancel(ctx)
 		r.taking, r.stop, r.since = make(chan struct{}), stop, time.Now()
 		r.mu.Unlock()
-		slot, err := l.bounds.reserved.of.slots.Take(take, ownerOf(&l.run.RunHead), 1)
+		slot, err := l.reserved.of.slots.Take(take, ownerOf(&l.run.RunHead), 1)
 		r.mu.Lock()
 		if err == nil && r.lent {
-			l.bounds.reserved.slot, r.lent = slot, false
+			l.reserved.slot, r.lent = slot, false
 		} else {
 			slot.Release()
 			l.en.freed()
@@ -135,8 +135,8 @@ func (l *live) pace(until *time.Time) (end func()) {
 
 // rest runs a wait of a call that is counted already, or of one more.
 func (s *step) rest(ctx context.Context, more int, wait func() error) error {
-	s.l.use(s.number, more, 1)
-	defer s.l.use(s.number, -more, -1)
+	s.l.use(s.w.Step, more, 1)
+	defer s.l.use(s.w.Step, -more, -1)
 	defer s.l.retake(ctx) // also after a panic
 	return wait()
 }

@@ -228,7 +228,7 @@ func (en *Engine) about(head *data.RunHead) *slog.Logger {
 
 // log returns a logger that names the same.
 func (l *live) log() *slog.Logger {
-	log := l.en.log.With("run", l.run.ID, "thread", l.span.thread.ID, "user", l.run.User, "project", l.run.Project)
+	log := l.en.log.With("run", l.run.ID, "thread", l.span.Thread.ID, "user", l.run.User, "project", l.run.Project)
 	return log.With(TraceOf(l.input.Trace)...)
 }
 
@@ -250,7 +250,7 @@ func traceID(parent string) string {
 
 // op returns an operation of the run.
 func (l *live) op(kind OpKind, name, id string) Op {
-	return Op{Kind: kind, Name: name, ID: id, Run: l.run.ID, Thread: l.span.thread.ID, Project: l.run.Project}
+	return Op{Kind: kind, Name: name, ID: id, Run: l.run.ID, Thread: l.span.Thread.ID, Project: l.run.Project}
 }
 
 // untrace ends the run's own operation.
@@ -296,7 +296,7 @@ func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.C
 	ctx, end := s.l.en.tracer.Begin(ctx, s.l.op(OpModel, "", ""))
 	state := agui.ModelCall{ID: data.NewID(), Status: agui.ModelStarted}
 	a := &asking{step: s, prompt: data.Prompt{
-		PromptResult: data.PromptResult{Status: state.Status}, RunKey: s.l.run.Key, ID: state.ID, Step: s.number, StartedAt: began,
+		PromptResult: data.PromptResult{Status: state.Status}, RunKey: s.l.run.Key, ID: state.ID, Step: s.w.Step, StartedAt: began,
 	}}
 	open := s.emitOwn(state.Event(), func() []data.Row { return a.begin(p) })
 	if !open {

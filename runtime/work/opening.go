@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/plan"
+	"github.com/batonrun/baton/runtime/span"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -38,16 +39,16 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 		if err != nil {
 			return err
 		}
-		if err := newReading(o.l, o.row, spans).load(ctx); err != nil {
+		if err := o.l.load(ctx, o.row, spans); err != nil {
 			return err
 		}
 		o.l.inbox.Store(int64(len(queued)))
-		if err := o.l.span.started(o.it, o.row, nil, answersIn(asked), o.l.input.Trace); err != nil {
+		if err := o.l.span.Started(o.it, o.row, nil, answersIn(asked), traceID(o.l.input.Trace)); err != nil {
 			return err
 		}
 		return o.answered(asked)
 	}
-	o.l.span.began = began{state: o.th.State, upTo: o.l.span.row.First}
+	o.l.span.Began = span.Began{State: o.th.State, UpTo: o.l.span.Row.First}
 	var before int
 	var kept []plan.Kept
 	if o.row.Generation > 1 { // its steps are numbered after those of earlier generations
@@ -69,7 +70,7 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 	}
 	first, rest := fitting(queued, o.l.en.cfg.FrameBytes)
 	o.l.inbox.Store(int64(len(rest))) // they come with its next Next, or the run is continued for them
-	if err := o.l.span.started(o.it, o.row, first, nil, o.l.input.Trace); err != nil {
+	if err := o.l.span.Started(o.it, o.row, first, nil, traceID(o.l.input.Trace)); err != nil {
 		return err
 	}
 	if err := o.prepare(ctx); err != nil {
@@ -145,11 +146,11 @@ func (o *opening) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	o.l.span.began.state = state
+	o.l.span.Began.State = state
 	if len(hides) == 0 && string(state) == string(o.th.State) {
 		return nil
 	}
-	return o.l.span.stage(o.it, agui.StateSnapshot{Snapshot: state})
+	return o.l.span.Stage(o.it, agui.StateSnapshot{Snapshot: state})
 }
 
 // rolledBack returns the messages to hide of the runs that this run has rolled back, and the state before the oldest of
@@ -210,13 +211,13 @@ func (o *opening) rewound(ctx context.Context, hides []data.Hide) error {
 		}
 	}
 	for i := range left {
-		if key := left[i].RunKey; key != 0 && key != o.l.run.Key && !slices.Contains(o.l.span.began.shows, key) {
-			o.l.span.began.shows = append(o.l.span.began.shows, key)
+		if key := left[i].RunKey; key != 0 && key != o.l.run.Key && !slices.Contains(o.l.span.Began.Shows, key) {
+			o.l.span.Began.Shows = append(o.l.span.Began.Shows, key)
 		}
 	}
 	o.it.Rows = append(before, o.it.Rows...)
-	msgs := append(tail.Contents(left), o.l.span.fold.Messages()...) // messages that this run brings
-	return o.l.span.stage(o.it, agui.MessagesSnapshot{Messages: tail.Newest(msgs, o.l.en.cfg.FrameBytes)})
+	msgs := append(tail.Contents(left), o.l.span.Fold.Messages()...) // messages that this run brings
+	return o.l.span.Stage(o.it, agui.MessagesSnapshot{Messages: tail.Newest(msgs, o.l.en.cfg.FrameBytes)})
 }
 
 // asked reads the run's interrupts, before its records: the claim fails if the run gets another answer meanwhile.
@@ -246,10 +247,10 @@ func (o *opening) answered(all []data.Interrupt) error {
 			owed = append(owed, all[i].ID)
 		}
 	}
-	o.l.span.ver.Owe(owed...)
+	o.l.span.Ver.Owe(owed...)
 	for _, st := range o.l.nodes.Resume(all) {
 		o.it.Rows = append(o.it.Rows, o.l.nodes.Rows(st)...)
-		if err := o.l.span.stage(o.it, agui.StepStarted{Base: agui.Base{Agent: o.l.nodes.Graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
+		if err := o.l.span.Stage(o.it, agui.StepStarted{Base: agui.Base{Agent: o.l.nodes.Graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
 			return err
 		}
 	}
@@ -277,8 +278,7 @@ func (o *opening) take(in *data.Interrupt) error {
 	if m == nil || err != nil || json.Unmarshal(m.Output, &out) != nil {
 		return fmt.Errorf("frontend call %s has no record", in.ID)
 	}
-	delete(o.l.span.calls, in.ID)
-	return o.l.span.stage(o.it, agui.ToolCallResult{
+	return o.l.span.Stage(o.it, agui.ToolCallResult{
 		MessageID: cmp.Or(a.MessageID, data.NewID()), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out,
 	})
 }
@@ -293,19 +293,19 @@ func (o *opening) lastWords(ctx context.Context, spans []data.Span, queued []dat
 		if asked, err = o.asked(ctx); err != nil {
 			return err
 		}
-		if err := newReading(o.l, o.row, spans).load(ctx); err != nil {
+		if err := o.l.load(ctx, o.row, spans); err != nil {
 			return err
 		}
 	}
 	if e.status != data.Cancelled {
-		o.it.Rows = append(o.it.Rows, &data.Hide{ThreadKey: o.l.span.thread.Key, RunKey: o.row.Key, Queued: true})
+		o.it.Rows = append(o.it.Rows, &data.Hide{ThreadKey: o.l.span.Thread.Key, RunKey: o.row.Key, Queued: true})
 		queued = nil
 	}
 	first, rest := fitting(queued, o.l.en.cfg.FrameBytes)
-	if err := o.l.span.started(o.it, o.row, first, answersIn(asked), o.l.input.Trace); err != nil {
+	if err := o.l.span.Started(o.it, o.row, first, answersIn(asked), traceID(o.l.input.Trace)); err != nil {
 		return err
 	}
-	if err := o.l.span.take(o.it, rest); err != nil {
+	if err := o.l.span.Take(o.it, rest); err != nil {
 		return err
 	}
 	if begun {
@@ -318,29 +318,29 @@ func (o *opening) lastWords(ctx context.Context, spans []data.Span, queued []dat
 	if err != nil {
 		return err
 	}
-	return o.l.span.stage(o.it, terminal)
+	return o.l.span.Stage(o.it, terminal)
 }
 
 // failOwed gives the open calls of a waiting run failed results, and the calls that a client has answered the client's
 // results.
 func (o *opening) failOwed(all []data.Interrupt) error {
-	code := codeCancelled
+	code := span.CodeCancelled
 	for i := range all {
 		switch in := &all[i]; in.Status {
 		case data.InterruptOpen:
 			if in.Frontend {
-				code = codeInterrupted
+				code = span.CodeInterrupted
 			}
 		case data.InterruptAnswered:
-			o.l.span.ver.Owe(in.ID)
+			o.l.span.Ver.Owe(in.ID)
 			if err := o.take(in); err != nil {
 				return err
 			}
 		}
 	}
 	for _, m := range o.l.journal.Calls() {
-		o.l.span.ver.Owe(m.CallID)
-		if err := o.l.span.stage(o.it, failedCall(m.CallID, m.Tool, code)); err != nil {
+		o.l.span.Ver.Owe(m.CallID)
+		if err := o.l.span.Stage(o.it, span.FailedCall(m.CallID, m.Tool, code)); err != nil {
 			return err
 		}
 	}

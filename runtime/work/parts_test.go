@@ -90,7 +90,7 @@ func TestRuns_ForgetOnce(t *testing.T) {
 	rs := &runs{live: make(map[int64]*live), abandoned: make(chan struct{}), fenced: make(chan struct{})}
 	l, other := &live{over: make(chan struct{})}, &live{over: make(chan struct{})}
 	l.run.Key, other.run.Key = 1, 1
-	l.bounds.reserved = new(reservation)
+	l.reserved = new(reservation)
 	rs.addRun(l)
 	rs.executing.Done()
 	rs.forget(other)

@@ -362,17 +362,17 @@ func (a *asking) answer(answer *plugins.ModelAnswer) (string, []data.Row) {
 	r := &references{prompts: l.prompts}
 	var shown Answered
 	for _, id := range a.shown {
-		m, ok := l.span.fold.Message(id)
-		row := l.span.messages[id]
-		if !ok || row == nil || row.Seq == 0 {
+		m, ok := l.span.Fold.Message(id)
+		seq := l.span.SeqOf(id)
+		if !ok || seq == 0 {
 			continue
 		}
 		for i := range m.ToolCalls {
-			m.ToolCalls[i].Arguments = l.span.fold.Arguments(m.ToolCalls[i].ID)
+			m.ToolCalls[i].Arguments = l.span.Fold.Arguments(m.ToolCalls[i].ID)
 		}
 		shown.Add(&m)
 		r.closeRange() // a range would include other messages
-		r.seq(row.Seq)
+		r.seq(seq)
 	}
 	if answer == nil || answer.Text == "" && answer.Reasoning == "" && len(answer.Calls) == 0 {
 		return r.String(), nil

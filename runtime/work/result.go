@@ -30,10 +30,10 @@ func (c *toolCall) file(out *agui.ToolOutput) (data.Row, error) {
 	if results == nil || len(out.ResultSummary) <= loggedResult {
 		return nil, nil
 	}
-	key, err := commit.RetryUnavailable(c.s.ctx, func() (int64, error) {
-		return results.AddResult(c.s.ctx, l.run.Project, l.run.User, l.run.ThreadKey, c.m.CallID, out.ResultSummary)
+	key, err := commit.RetryUnavailable(c.s.w.Ctx, func() (int64, error) {
+		return results.AddResult(c.s.w.Ctx, l.run.Project, l.run.User, l.run.ThreadKey, c.m.CallID, out.ResultSummary)
 	})
-	if cause := context.Cause(c.s.ctx); cause != nil {
+	if cause := context.Cause(c.s.w.Ctx); cause != nil {
 		return nil, cause
 	}
 	if refused, ok := errors.AsType[*data.Error](err); ok {

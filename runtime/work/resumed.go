@@ -43,15 +43,15 @@ func (o *opening) resumeStep(r *Resumed) error {
 	}
 	for i := range r.Messages {
 		for _, ev := range restated(&r.Messages[i], agui.Base{Agent: n.Worker()}, outputs) {
-			if err := l.span.stage(o.it, ev); err != nil {
+			if err := l.span.Stage(o.it, ev); err != nil {
 				return err
 			}
 		}
 	}
-	if string(r.State) == string(l.span.state()) {
+	if string(r.State) == string(l.span.State()) {
 		return nil
 	}
-	return l.span.stage(o.it, agui.StateSnapshot{Snapshot: r.State})
+	return l.span.Stage(o.it, agui.StateSnapshot{Snapshot: r.State})
 }
 
 // restated returns the events of a message that another run has shown. outputs are those of calls, by their id.

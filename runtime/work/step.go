@@ -16,28 +16,23 @@ import (
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/journal"
+	"github.com/batonrun/baton/runtime/span"
 )
 
 // step is the host of one worker: for one execution of a node, or for a sub-agent inside one.
 type step struct {
 	l        *live
-	ctx      context.Context
-	number   int    // of the step, 1.. in the run
+	w        span.Worker
 	node     string // the workflow's node
-	agent    string // the agent that the events are attributed to
 	approves bool   // its tool needs an approval, whatever the tool says
 	approver plugins.Approver
 	message  func() (string, error) // the question of that approval, "" for the default
-	subagent string                 // the sub-agent invocation, empty for the node's own worker
-	parent   *step                  // of a sub-agent
-	within   string                 // the prefix of a sub-agent's places
 	messages []agui.Message         // of a worker that does not get those of the thread
 
 	// Guarded by l.mu.
-	ended bool
-	dos   journal.Doings // each Do with a running function
-	held  []agui.Event   // queued with the step's next events
-	owed  error          // why an event without a caller was refused; returned by the step's next use
+	dos  journal.Doings // each Do with a running function
+	held []agui.Event   // queued with the step's next events
+	owed error          // why an event without a caller was refused; returned by the step's next use
 }
 
 var (
@@ -50,26 +45,13 @@ var (
 )
 
 func newStep(ctx context.Context, l *live, number int, node, agent string) *step {
-	return &step{l: l, ctx: ctx, number: number, node: node, agent: agent}
-}
-
-// closedBy returns the reason why the step may not emit any more, or nil. l.mu is held.
-func (s *step) closedBy(l *live) error {
-	switch {
-	case l.gate != nil:
-		return l.gate
-	case s.ended:
-		return plugins.ErrEnded
-	case s.ctx.Err() != nil:
-		return context.Cause(s.ctx)
-	}
-	return nil
+	return &step{l: l, w: span.Worker{Ctx: ctx, Step: number, Agent: agent}, node: node}
 }
 
 // end makes the step refuse all later events.
 func (s *step) end() {
 	s.l.mu.Lock()
-	s.ended = true
+	s.w.Ended = true
 	s.l.turn.Broadcast()
 	s.l.mu.Unlock()
 }
@@ -98,16 +80,16 @@ func (s *step) Emit(ev agui.Event) error { return s.emit(ev, nil) }
 // emit is Emit for an event with rows, which are stored with it, or with an item before it if it is held. rows is called with l.mu
 // held, and may be nil.
 func (s *step) emit(ev agui.Event, rows func() []data.Row) error {
-	if err := s.l.own(s.ctx, ev); err != nil {
+	if err := s.own(ev); err != nil {
 		return err
 	}
 	l := s.l
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ev = l.span.ofItsCall(ev)
+	ev = l.span.OfItsCall(ev)
 	if !waits(ev, len(s.dos)) && !s.follows(ev) {
-		with := s.dos.Showing(ev, l.span.has)
+		with := s.dos.Showing(ev, l.span.Has)
 		if rows == nil {
 			return l.queue(s, with, nil, ev)
 		}
@@ -122,11 +104,33 @@ func (s *step) emit(ev agui.Event, rows func() []data.Row) error {
 			return err
 		}
 	}
-	s.held = append(s.held, agui.At(time.Now(), s.attribute(ev)))
+	s.held = append(s.held, agui.At(time.Now(), l.span.Attribute(&s.w, ev)))
 	if rows != nil {
 		l.owed = append(l.owed, rows()...)
 	}
 	return nil
+}
+
+// own refuses ids in an event that messages of others have. Clients and rows identify messages and calls by their ids, over all runs of a
+// thread: one that an earlier run or generation has used would change the earlier message or call. The ids that a worker makes up, or
+// takes from its input, are looked up once.
+func (s *step) own(ev agui.Event) error {
+	l := s.l
+	l.mu.Lock()
+	ids, err := l.span.Foreign(ev, l.journal.TakeMinted)
+	l.mu.Unlock()
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	taken, err := commit.RetryUnavailable(s.w.Ctx, func() ([]data.MessageHead, error) {
+		return l.en.store.MessageHeads(s.w.Ctx, l.span.Thread.Key, ids)
+	})
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.span.Taken(ids, taken)
 }
 
 // emitOwn emits an event of the engine, with its rows. If this event or an earlier held one is refused, the worker gets the
@@ -140,19 +144,6 @@ func (s *step) emitOwn(ev agui.Event, rows func() []data.Row) (emitted bool) {
 	defer s.l.mu.Unlock()
 	s.owed = err
 	return false
-}
-
-// attribute adds to ev its run, and its agent and sub-agent unless ev has them.
-func (s *step) attribute(ev agui.Event) agui.Event {
-	base := ev.Common()
-	base.ThreadID, base.RunID = s.l.span.thread.ID, s.l.span.runID
-	if base.Agent == "" {
-		base.Agent = s.agent
-	}
-	if base.SubagentRunID == "" {
-		base.SubagentRunID = s.subagent
-	}
-	return ev.WithCommon(base)
 }
 
 // joins reports whether ev is held beside the held events: the end of reasoning beside the end of its message, and the end
@@ -174,7 +165,7 @@ const maxHeld = 8
 func waits(ev agui.Event, dos int) bool {
 	switch ev.Type() {
 	case agui.TypeTextMessageEnd:
-		return dos <= 1 && !isCut(ev) // a cut text repeats nothing, and other steps wait for its end
+		return dos <= 1 && !span.IsCut(ev) // a cut text repeats nothing, and other steps wait for its end
 	case agui.TypeReasoningMessageEnd, agui.TypeReasoningEnd, agui.TypeToolCallResult, agui.TypeStateSnapshot, agui.TypeActivitySnapshot:
 		return dos == 1
 	case agui.TypeCustom:
@@ -211,7 +202,7 @@ func (s *step) PatchState(patch json.RawMessage) error {
 	if err := l.queue(s, nil, nil); err != nil { // a held event may change the state
 		return err
 	}
-	_, ev, err := fold.MergePatch(l.span.state(), patch)
+	_, ev, err := fold.MergePatch(l.span.State(), patch)
 	if err != nil {
 		return &plugins.Error{Code: "bad_state", Message: err.Error()}
 	}
@@ -226,7 +217,7 @@ func (s *step) memo(u plugins.Use) (*data.Memo, error) {
 	l := s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.journal.Memo(&l.run, s.number, u, 2*l.en.cfg.RunMessages) // a tool's result in a Do is recorded for both
+	return l.journal.Memo(&l.run, s.w.Step, u, 2*l.en.cfg.RunMessages) // a tool's result in a Do is recorded for both
 }
 
 // write queues a memo as it is now, with evs.
@@ -296,6 +287,23 @@ func (s *step) do(ctx context.Context, m *data.Memo, fn func(context.Context) (p
 	return s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done) })
 }
 
+// inside calls fn as the function of a Do.
+func (s *step) inside(ctx context.Context, d *journal.Doing, fn func(context.Context) (plugins.Record, error)) (plugins.Record, error) {
+	d.Outer, _ = ctx.Value(doingKey{&s.w}).(*journal.Doing)
+	s.l.mu.Lock()
+	s.dos = append(s.dos, d)
+	s.l.mu.Unlock()
+	defer func() {
+		s.l.mu.Lock()
+		s.dos = slices.DeleteFunc(s.dos, func(other *journal.Doing) bool { return other == d })
+		s.l.mu.Unlock()
+	}()
+	return fn(context.WithValue(ctx, doingKey{&s.w}, d))
+}
+
+// doingKey is the context key of a step's Do.
+type doingKey struct{ w *span.Worker }
+
 // Ask records the question, or returns its answer.
 func (s *step) Ask(_ context.Context, u plugins.Use, q agui.Interrupt) (plugins.Answer, error) {
 	m, err := s.memo(u)
@@ -315,7 +323,7 @@ func (s *step) question(m *data.Memo, tool string, q agui.Interrupt) (plugins.An
 	if m.CallID != "" {
 		return a, plugins.ErrWaiting
 	}
-	q.ID, q.SubagentRunID = data.NewID(), s.subagent
+	q.ID, q.SubagentRunID = data.NewID(), s.w.Subagent
 	if q.Reason == "" {
 		q.Reason = "confirmation"
 		if q.ResponseSchema != nil {
@@ -406,26 +414,26 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 		return nil, err
 	}
 	l.source.Room()
-	queued, err := commit.RetryUnavailable(s.ctx, func() ([]data.Message, error) { return l.en.store.Queued(ctx, l.run.Key) })
+	queued, err := commit.RetryUnavailable(s.w.Ctx, func() ([]data.Message, error) { return l.en.store.Queued(ctx, l.run.Key) })
 	if err != nil {
 		return nil, err
 	}
 	stored := make(chan error, 1)
 	l.mu.Lock()
 	l.awaitTurn(s)
-	if err := s.closedBy(l); err != nil {
+	if err := l.span.Closed(&s.w); err != nil {
 		l.mu.Unlock()
 		return nil, err
 	}
 	// Messages of an earlier Next may still be on their way to the store.
-	queued = slices.DeleteFunc(queued, func(q data.Message) bool { return l.span.messages[q.ID] != nil })
+	queued = slices.DeleteFunc(queued, func(q data.Message) bool { return l.span.Has(q.ID) })
 	msgs := make([]agui.Message, len(queued))
 	for i := range queued {
 		msgs[i] = queued[i].Message
 	}
 	it := l.item()
 	it.Done = []func(error){func(err error) { stored <- err }}
-	if err := l.span.take(it, queued); err != nil {
+	if err := l.span.Take(it, queued); err != nil {
 		l.en.commits.Add(it) // numbered events are written
 		l.mu.Unlock()
 		return nil, err
@@ -446,14 +454,14 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 // because the step waits, its sub-agents are suspended. If the output is an error, what the worker was about to retract is retracted. l.mu is held.
 func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, answer bool) error {
 	l := s.l
-	for _, ev := range l.span.ver.Closers() {
-		if about, _ := entityOf(ev); !l.owners.within(s, about) {
+	for _, ev := range l.span.Ver.Closers() {
+		if !l.span.Owns(&s.w, ev) {
 			continue
 		}
 		switch e := ev.(type) {
 		case agui.TextMessageEnd:
 			out := output
-			out.Answer = l.span.fold.Text(e.MessageID)
+			out.Answer = l.span.Fold.Text(e.MessageID)
 			e.Output = &out
 			ev = e
 		case agui.SubagentFinished:
@@ -475,7 +483,7 @@ func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, answer bool)
 	if err := s.failCalls(it, answer); err != nil || output.Error == nil {
 		return err
 	}
-	return l.span.retract(it, l.span.cut)
+	return l.span.RetractCut(it)
 }
 
 // failCalls settles the open calls and questions of a step that is over, or has failed: the calls fail, also in their
@@ -485,19 +493,19 @@ func (s *step) failCalls(it *commit.Item, answer bool) error {
 		return nil
 	}
 	l := s.l
-	for _, id := range l.span.ver.Unanswered() {
-		if !l.owners.within(s, callEntity(id)) && !l.journal.LeftBy(s.number, s.within, id) {
+	for _, id := range l.span.Ver.Unanswered() {
+		if !l.span.OwnsCall(&s.w, id) && !l.journal.LeftBy(s.w.Step, s.w.Within, id) {
 			continue
 		}
-		result := l.failedCall(id, codeInterrupted)
+		result := l.failedCall(id, span.CodeInterrupted)
 		if err := l.stage(it, s, result); err != nil {
 			return err
 		}
-		if row := l.journal.Complete(id, &result, l.span.last); row != nil {
+		if row := l.journal.Complete(id, &result, l.span.Last()); row != nil {
 			it.Rows = append(it.Rows, row)
 		}
 	}
-	it.Rows = append(it.Rows, l.journal.CancelQuestions(s.number, s.within)...)
+	it.Rows = append(it.Rows, l.journal.CancelQuestions(s.w.Step, s.w.Within)...)
 	return nil
 }
 

@@ -60,5 +60,5 @@ func (c *toolCall) asks(ctx context.Context, info *plugins.Info, waits *atomic.B
 func (c *toolCall) asked() int {
 	c.s.l.mu.Lock()
 	defer c.s.l.mu.Unlock()
-	return c.s.l.journal.Count(c.s.number, c.u.Question(""))
+	return c.s.l.journal.Count(c.s.w.Step, c.u.Question(""))
 }

@@ -19,7 +19,7 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 		return err
 	}
 	if bound(&c) {
-		s.l.log().Warn("a model call reports a usage that cannot be, and is counted within bounds", "agent", s.agent, "provider", c.Usage.Provider, "model", c.Usage.Model)
+		s.l.log().Warn("a model call reports a usage that cannot be, and is counted within bounds", "agent", s.w.Agent, "provider", c.Usage.Provider, "model", c.Usage.Model)
 	}
 	call := journal.Spent{TokenUsage: c.Usage, FinishReason: c.FinishReason, RequestID: c.RequestID, At: time.Now()}
 	m.Done, m.Output = true, data.MustJSON(call)
@@ -70,8 +70,8 @@ func (s *step) count(m *data.Memo, call *journal.Spent, first bool) (reached []d
 		counted = append(counted, used)
 	}
 	l.en.measures.Tokens(used.Usage)
-	closed := l.gate
-	if closed == nil && s.ended { // a step that has run out of time may still count
+	closed := l.span.Gate()
+	if closed == nil && s.w.Ended { // a step that has run out of time may still count
 		closed = plugins.ErrEnded
 	}
 	if closed != nil { // the run has ended, but the tokens are used
@@ -80,7 +80,7 @@ func (s *step) count(m *data.Memo, call *journal.Spent, first bool) (reached []d
 		}
 		return reached, closed
 	}
-	m.Event = l.span.last
+	m.Event = l.span.Last()
 	l.journal.ModelEnded(*call)
 	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), used.Usage) // queued rows keep their slices
 	countRun(l)                                                        // before the call's reservation is lowered by it
@@ -94,5 +94,5 @@ func (s *step) Spent(u plugins.Use) []agui.TokenUsage {
 	l := s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.journal.Spent(s.number, u)
+	return l.journal.Spent(s.w.Step, u)
 }

@@ -1,4 +1,4 @@
-package work
+package span
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // without removes from messages everything that the events of the open span will add again, because the rows of the messages
@@ -47,12 +48,21 @@ type added struct {
 	ended int
 }
 
-// replay reads the open span's events into the verifier and the fold, after the messages from before the span.
-func (rd *reading) replay(ctx context.Context, before []agui.Message) error {
+// Replay reads the open span's events into the verifier and the fold, after LoadMessages. owed returns the calls of earlier spans that have
+// their results in this one, which has these calls and results.
+func (sp *Span) Replay(ctx context.Context, r data.Reader, owed func(begun, answered map[string]bool) []string) error {
+	before := make([]agui.Message, 0, len(sp.messages))
+	for _, m := range sp.Fold.Messages() {
+		if sp.messages[m.ID].EventID < sp.Row.First {
+			before = append(before, m)
+		} else {
+			delete(sp.messages, m.ID) // the span begins it
+		}
+	}
 	var evs []agui.Event
 	begun, answered := make(map[string]bool), make(map[string]bool)
 	for {
-		stored, err := rd.store.Events(ctx, rd.span.thread.Key, rd.span.last, page)
+		stored, err := r.Events(ctx, sp.Thread.Key, sp.last, page)
 		if err != nil {
 			return err
 		}
@@ -64,61 +74,61 @@ func (rd *reading) replay(ctx context.Context, before []agui.Message) error {
 			switch e := ev.(type) {
 			case agui.ToolCallStart:
 				begun[e.ToolCallID] = true
-				rd.span.calls[e.ToolCallID] = e.ToolCallName
+				sp.calls[e.ToolCallID] = e.ToolCallName
 			case agui.ToolCallResult:
 				answered[e.ToolCallID] = true
 			case agui.Custom:
 				for _, id := range agui.RetractedBy(e) {
-					rd.span.retracted[id] = true
+					sp.retracted[id] = true
 				}
 			}
 			evs = append(evs, ev)
-			rd.span.last = stored[i].ID
+			sp.last = stored[i].ID
 		}
 		if len(stored) == 0 {
 			break
 		}
 	}
 	without(before, evs)
-	rd.span.fold = rd.span.folded(rd.span.row.State, before)
+	sp.Fold = sp.folded(sp.Row.State, before)
 	for i, ev := range evs {
-		if err := rd.span.ver.Add(ev); err != nil {
-			return fmt.Errorf("event %d: %w", rd.span.row.First+int64(i), err)
+		if err := sp.Ver.Add(ev); err != nil {
+			return fmt.Errorf("event %d: %w", sp.Row.First+int64(i), err)
 		}
 		if i == 0 {
-			rd.span.ver.Owe(rd.journal.Owed(begun, answered)...)
+			sp.Ver.Owe(owed(begun, answered)...)
 		}
-		changed, err := rd.span.fold.Apply(ev)
+		changed, err := sp.Fold.Apply(ev)
 		if err != nil {
-			return fmt.Errorf("event %d: %w", rd.span.row.First+int64(i), err)
+			return fmt.Errorf("event %d: %w", sp.Row.First+int64(i), err)
 		}
-		rd.span.number(ev, changed)
+		sp.number(ev, changed)
 	}
-	return rd.loadBegun(ctx)
+	return sp.loadBegun(ctx, r)
 }
 
 // loadBegun reads the rows of the messages that the span has begun, and completed or hidden since. A message without a row
 // was open when its writer stopped; its day is not later than the day of any message after it.
-func (rd *reading) loadBegun(ctx context.Context) error {
+func (sp *Span) loadBegun(ctx context.Context, r data.Reader) error {
 	var begun []string
-	for id, m := range rd.span.messages {
+	for id, m := range sp.messages {
 		if m.EventID == 0 {
 			begun = append(begun, id)
 		}
 	}
-	rows, err := rd.store.MessagesByID(ctx, rd.span.thread.Key, begun)
+	rows, err := r.MessagesByID(ctx, sp.Thread.Key, begun)
 	if err != nil {
 		return err
 	}
 	for i := range rows {
-		if rows[i].RunKey == rd.row.Key && rows[i].Seq > 0 {
-			rd.span.messages[rows[i].ID] = &rows[i]
+		if rows[i].RunKey == sp.runKey && rows[i].Seq > 0 {
+			sp.messages[rows[i].ID] = &rows[i]
 		}
 	}
-	last, err := rd.store.LastSeq(ctx, rd.span.thread.Key)
-	rd.span.seq = max(rd.span.seq, last)
+	last, err := r.LastSeq(ctx, sp.Thread.Key)
+	sp.seq = max(sp.seq, last)
 	for _, id := range begun {
-		m := rd.span.messages[id]
+		m := sp.messages[id]
 		if m.EventID != 0 {
 			continue
 		}
