@@ -102,7 +102,7 @@ func (sp *Span) admit(w *Worker, ev agui.Event, answers bool) (a admitted, err e
 	if err := sp.checkBounds(a.ev, len(a.payload)); err != nil { // the run has too many events, or bytes of messages
 		return a, err
 	}
-	if err := sp.Fold.Check(a.ev); err != nil { // it does not fit the messages
+	if err := sp.Fold.Check(a.ev); err != nil { // it would let a message grow without bound
 		return a, illegal(err)
 	}
 	a.about, a.does = entityOf(a.ev)
