@@ -127,8 +127,7 @@ const (
 // Memo returns a copy of the record of a use in a step, or a new one when there is none and the records have up to so many bytes.
 func (j *Journal) Memo(run *data.Run, step int, u plugins.Use, most int64) (*data.Memo, error) {
 	if m := j.Find(step, u.Place); m != nil {
-		found := *m
-		return &found, u.Check(m.Hash)
+		return new(*m), u.Check(m.Hash)
 	}
 	if len(j.records) >= MaxRecords || int64(j.bytes) > most {
 		return nil, &plugins.Error{Code: "too_many_records", Message: fmt.Sprintf("A run may record %d things, of %d bytes", MaxRecords, most)}

@@ -1,10 +1,13 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 )
 
@@ -79,4 +82,91 @@ func Before(all []data.Memo, step int, event int64) (done []data.Memo) {
 		}
 	}
 	return done
+}
+
+// Doing is a Do with a running function. Its memo names the messages that the function has begun. If the process dies
+// meanwhile, they are retracted: the function is called again and emits all of them again.
+type Doing struct {
+	Outer *Doing // the enclosing Do, nil outside of any
+	Memo  data.Memo
+	shown []string // ids of the messages it has begun
+	known int      // how many of them the memo names
+	full  int      // how many memos have reached their limit of ids
+}
+
+// idsPerMemo limits the message ids in one memo of a Do, because each new id rewrites its memo. Further ids go into further memos.
+const idsPerMemo = 100
+
+// at returns memo number n of the Do, which names its latest messages. Number 0 is the memo of the Do itself.
+func (d *Doing) at(n int) data.Memo {
+	row := d.Memo
+	if n > 0 {
+		row.Place += "+" + strconv.Itoa(n)
+	}
+	return row
+}
+
+// Over returns the further memos as done: they are not needed once the Do has its record.
+func (d *Doing) Over() (rows []data.Row) {
+	for n := 1; n <= d.full; n++ {
+		row := d.at(n)
+		row.Done = true
+		rows = append(rows, &row)
+	}
+	return rows
+}
+
+// Doings are a step's Dos with running functions. The run's mutex guards them.
+type Doings []*Doing
+
+// inner returns the innermost running Do. It returns nil when there is none, or when several run side by side, so that the
+// owner of a message is unknown.
+func (ds Doings) inner() *Doing {
+	var inner *Doing
+	for _, d := range ds {
+		if d.Outer != inner {
+			return nil
+		}
+		inner = d
+	}
+	return inner
+}
+
+// Showing adds the message that ev begins to the running Do. It returns the memo that must be stored with ev: when ev ends a
+// message, or begins a message of calls, which a crash does not cut.
+func (ds Doings) Showing(ev agui.Event, isBegun func(message string) bool) []data.Row {
+	d := ds.inner()
+	if d == nil {
+		return nil
+	}
+	switch e := ev.(type) {
+	case agui.TextMessageStart:
+		d.shown = append(d.shown, e.MessageID)
+	case agui.ReasoningMessageStart:
+		d.shown = append(d.shown, e.MessageID)
+	case agui.ToolCallStart:
+		if id := cmp.Or(e.ParentMessageID, e.ToolCallID); !isBegun(id) {
+			d.shown = append(d.shown, id)
+			return ds.Shown()
+		}
+	case agui.TextMessageEnd, agui.ReasoningMessageEnd:
+		return ds.Shown()
+	}
+	return nil
+}
+
+// Shown returns the memo of the running Do if the Do has begun messages that the memo does not name. It is stored with the
+// held event that ends one of them.
+func (ds Doings) Shown() []data.Row {
+	d := ds.inner()
+	if d == nil || d.known == len(d.shown) {
+		return nil
+	}
+	d.known = len(d.shown)
+	row := d.at(d.full)
+	row.Output = data.MustJSON(d.shown)
+	if d.known >= idsPerMemo {
+		d.shown, d.known, d.full = nil, 0, d.full+1
+	}
+	return []data.Row{&row}
 }

@@ -48,15 +48,13 @@ func (p *Plan) Reset(run *data.Run, before int, kept []Kept) (rows []data.Row) {
 		p.count++
 		node.RunKey, st.RunKey, st.Number, st.ID, st.Generation = run.Key, run.Key, p.count, data.NewID(), run.Generation
 		known[node.NodeID], p.steps[node.NodeID] = &node, &st
-		row := st
-		rows = append(rows, &row)
+		rows = append(rows, new(st))
 	}
 	for _, n := range p.Graph.Nodes {
 		node := cmp.Or(known[n.ID], &data.Node{RunKey: run.Key, NodeID: n.ID, Status: data.Pending})
 		p.nodes[n.ID] = node
 		if len(p.Graph.Nodes) > 1 || run.Generation > 1 {
-			row := *node
-			rows = append(rows, &row)
+			rows = append(rows, new(*node))
 		}
 	}
 	return rows
@@ -109,8 +107,7 @@ func (p *Plan) Scene(query string, state json.RawMessage, of ...*graph.Node) *Sc
 	if slices.ContainsFunc(of, (*graph.Node).Computes) {
 		s.nodes = make(map[string]*data.Node, len(p.nodes))
 		for id, row := range p.nodes {
-			now := *row
-			s.nodes[id] = &now
+			s.nodes[id] = new(*row)
 		}
 	}
 	return s
@@ -155,8 +152,7 @@ func (p *Plan) Skip(n *graph.Node) data.Row {
 	now := time.Now()
 	row := p.nodes[n.ID]
 	row.Status, row.CompletedAt = data.Skipped, &now
-	written := *row
-	return &written
+	return new(*row)
 }
 
 // Start notes that this process executes a node.
@@ -192,10 +188,12 @@ func (p *Plan) Open(n *graph.Node) *data.Step {
 	return nil
 }
 
+// HasStep reports whether a node has a step, which has its name.
+func (p *Plan) HasStep(name string) bool { return p.steps[name] != nil }
+
 // Rows returns the rows of a step and of its node.
 func (p *Plan) Rows(st *data.Step) []data.Row {
-	step, node := *st, *p.nodes[st.NodeID]
-	return []data.Row{&step, &node}
+	return []data.Row{new(*st), new(*p.nodes[st.NodeID])}
 }
 
 // Wait lets a step and its node wait for an answer.
@@ -264,8 +262,7 @@ func (p *Plan) Progress(id string, value json.RawMessage) data.Row {
 	if made.Message != "" {
 		n.Messages = append(slices.Clone(n.Messages[max(0, len(n.Messages)-maxMessages+1):]), data.Clip(made.Message, maxMessage))
 	}
-	row := *n
-	return &row
+	return new(*n)
 }
 
 // Settle sets steps and nodes that have not ended to status and returns their rows. When a node has failed the run, the
@@ -287,8 +284,7 @@ func (p *Plan) Settle(status data.Status, e *agui.OutputError) (rows []data.Row)
 		if status.Final() {
 			st.CompletedAt = &now
 		}
-		row := *st
-		rows = append(rows, &row)
+		rows = append(rows, new(*st))
 	}
 	for _, n := range p.nodes {
 		if n.Status.Final() || n.Status == data.Pending && status == data.Waiting {
@@ -302,8 +298,7 @@ func (p *Plan) Settle(status data.Status, e *agui.OutputError) (rows []data.Row)
 		if n.Status.Final() {
 			n.CompletedAt = &now
 		}
-		row := *n
-		rows = append(rows, &row)
+		rows = append(rows, new(*n))
 	}
 	return rows
 }
@@ -323,16 +318,6 @@ func (p *Plan) Goes(number int) bool {
 	for _, st := range p.steps {
 		if st.Number == number {
 			return !st.Status.Final()
-		}
-	}
-	return false
-}
-
-// HasStep reports whether the latest step of a node has that name.
-func (p *Plan) HasStep(name string) bool {
-	for _, st := range p.steps {
-		if st.Name == name {
-			return true
 		}
 	}
 	return false

@@ -26,9 +26,6 @@ type Bounds struct {
 	Exceeded func(error)             // called with the first error about Events, Messages or Grow: the run fails, even if its workers ignore it
 }
 
-// Limit sets the bounds, before the first event of a worker.
-func (sp *Span) Limit(b Bounds) { sp.bounds = b }
-
 // Exceeded reports whether an event has exceeded a bound that refuses all later ones.
 func (sp *Span) Exceeded() bool { return sp.exceeded != nil }
 
@@ -96,7 +93,7 @@ func (sp *Span) admit(w *Worker, ev agui.Event, answers bool) (a admitted, err e
 	if err := sp.checkState(ev); err != nil { // the state is too large, or cannot be patched
 		return a, err
 	}
-	if a.ev, a.payload, err = sp.stored(sp.Attribute(w, ev), sp.bounds.Event); err != nil { // the event is too large
+	if a.ev, a.payload, err = sp.stored(sp.Attribute(w, ev), sp.Bounds.Event); err != nil { // the event is too large
 		return a, err
 	}
 	if err := sp.checkBounds(a.ev, len(a.payload)); err != nil { // the run has too many events, or bytes of messages
@@ -133,7 +130,7 @@ func (sp *Span) checkBounds(ev agui.Event, size int) error {
 		if sp.exceeded = sp.excess(ev, retained(ev, size)); sp.exceeded == nil {
 			return nil
 		}
-		sp.bounds.Exceeded(sp.exceeded)
+		sp.Bounds.Exceeded(sp.exceeded)
 	}
 	return sp.exceeded
 }
@@ -155,7 +152,7 @@ func retained(ev agui.Event, size int) int {
 // excess returns the limit that ev exceeds if it adds more bytes, or nil. A retraction may use twice as many events: its
 // rows are already hidden, and readers of the log must see it.
 func (sp *Span) excess(ev agui.Event, more int) *plugins.Error {
-	events := int64(sp.bounds.Events)
+	events := int64(sp.Bounds.Events)
 	most := events
 	if e, ok := ev.(agui.Custom); ok && agui.RetractedBy(e) != nil {
 		most *= 2
@@ -164,10 +161,10 @@ func (sp *Span) excess(ev agui.Event, more int) *plugins.Error {
 		return &plugins.Error{Code: "too_many_events", Message: fmt.Sprintf("The run has emitted %d events, which is all that it may", events)}
 	}
 	size := sp.Fold.Grown() + more
-	if int64(size) > sp.bounds.Messages {
+	if int64(size) > sp.Bounds.Messages {
 		return &plugins.Error{Code: "messages_too_large", Message: fmt.Sprintf("The run's messages have %d bytes, which is all that they may", size)}
 	}
-	if !sp.bounds.Grow(size) {
+	if !sp.Bounds.Grow(size) {
 		return &plugins.Error{Code: "overloaded", Message: "The runs at work say more than the server has room for; try again soon", Retryable: true}
 	}
 	return nil
@@ -176,7 +173,7 @@ func (sp *Span) excess(ev agui.Event, more int) *plugins.Error {
 // checkState refuses ev if it would make the thread's state too large, or cannot be applied to it. An event that shrinks the
 // state passes even if the state is still too large: the limit may have been higher when the state grew.
 func (sp *Span) checkState(ev agui.Event) error {
-	most, state, size := sp.bounds.State, sp.State(), 0
+	most, state, size := sp.Bounds.State, sp.State(), 0
 	switch e := ev.(type) {
 	case agui.StateDelta:
 		if escaped*(len(state)+len(e.Delta)) <= most && !bytes.Contains(e.Delta, []byte(`copy`)) && !bytes.Contains(e.Delta, []byte(`\u`)) {
@@ -221,16 +218,14 @@ func (sp *Span) Foreign(ev agui.Event, isNew func(id string) bool) (unknown []st
 
 // Taken refuses ids of which messages of the thread were found, unless another worker of the run has begun these meanwhile.
 func (sp *Span) Taken(ids []string, found []data.MessageHead) error {
-	for i := range found {
-		switch m := &found[i]; {
-		case sp.writes(m.ID):
-		case slices.Contains(ids, m.ID):
-			return inUse(m.ID)
-		default:
-			return inUse(m.ToolCallID)
-		}
+	i := slices.IndexFunc(found, func(m data.MessageHead) bool { return !sp.writes(m.ID) })
+	switch {
+	case i < 0:
+		return nil
+	case slices.Contains(ids, found[i].ID):
+		return inUse(found[i].ID)
 	}
-	return nil
+	return inUse(found[i].ToolCallID)
 }
 
 func inUse(id string) error {

@@ -38,7 +38,7 @@ func open(t *testing.T, state string, full bool, b span.Bounds) *log {
 	l.Began.UpTo = l.Row.First
 	b.Event, b.State, b.Messages = max(b.Event, 1<<10), max(b.State, 1<<10), cmp.Or(b.Messages, 64<<10)
 	b.Grow, b.Exceeded = func(int) bool { return !full }, func(err error) { l.exceeded = err }
-	l.Limit(b)
+	l.Bounds = b
 	return l
 }
 
@@ -192,7 +192,7 @@ func TestSpan_WorkersOwnWhatTheyOpen(t *testing.T) {
 		t.Error("a text that has ended is in the way")
 	}
 	want(t, "a call", l.emit(parent, agui.ToolCallStart{ToolCallID: "c", ToolCallName: "tool"}, agui.ToolCallEnd{ToolCallID: "c"}), "")
-	if l.Fold.Arguments("c") != "{}" || l.Tool("c") != "tool" || !l.OwnsCall(parent, "c") || l.OwnsCall(child, "c") {
+	if l.Fold.Arguments("c") != "{}" || l.Tool("c") != "tool" || !l.Owns(parent, agui.ToolCallEnd{ToolCallID: "c"}) || l.Owns(child, agui.ToolCallEnd{ToolCallID: "c"}) {
 		t.Errorf("the call has the arguments %q and the tool %q", l.Fold.Arguments("c"), l.Tool("c"))
 	}
 	result := l.OfItsCall(agui.ToolCallResult{MessageID: "r", ToolCallID: "c", Output: &agui.ToolOutput{ToolName: "other", Status: agui.StatusSuccess}})
@@ -272,8 +272,7 @@ func TestSpan_ReplayContinuesTheWriter(t *testing.T) {
 	if i < 0 || l.it.Rows[i].(*data.Message).State != data.MessageHidden {
 		t.Error("the text that was cut short is shown")
 	}
-	row := l.Row
-	again := span.Open(64<<10, l.Thread, &l.run, &row, 0, 0)
+	again := span.Open(64<<10, l.Thread, &l.Row, 0, 0)
 	if err := again.Replay(t.Context(), &reader{events: l.it.Events}, func(begun, _ map[string]bool) []string { return nil }); err != nil {
 		t.Fatal(err)
 	}

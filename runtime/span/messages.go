@@ -65,7 +65,7 @@ func (sp *Span) begin(id string) {
 func (sp *Span) rowOf(id string) *data.Message {
 	m := sp.messages[id]
 	if m == nil {
-		m = &data.Message{ThreadKey: sp.Thread.Key, RunKey: sp.runKey}
+		m = &data.Message{ThreadKey: sp.Thread.Key, RunKey: sp.Row.RunKey}
 		sp.messages[id] = m
 	}
 	return m
@@ -151,7 +151,9 @@ func (sp *Span) RetractRepeated(it *commit.Item, unended, shown []string, record
 	})
 	for _, id := range shown {
 		m, ok := sp.Fold.Message(id)
-		if ok && !slices.ContainsFunc(m.ToolCalls, made) && (sp.shows(id) || sp.hiddenUntold(id)) {
+		row := sp.messages[id]
+		isCut := row != nil && row.State == data.MessageHidden && !sp.retracted[id]
+		if ok && !slices.ContainsFunc(m.ToolCalls, made) && (isCut || sp.shows(id)) {
 			ids = append(ids, id)
 		}
 	}
@@ -185,12 +187,6 @@ func (sp *Span) withResults(ids []string) []string {
 	}
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(sp.messages[a].Seq, sp.messages[b].Seq) })
 	return slices.Compact(ids)
-}
-
-// hiddenUntold reports whether a message is hidden because it was cut short, and the log has not retracted it yet.
-func (sp *Span) hiddenUntold(id string) bool {
-	m := sp.messages[id]
-	return m != nil && m.State == data.MessageHidden && !sp.retracted[id]
 }
 
 // shows reports whether a complete message of the run is in prompts.

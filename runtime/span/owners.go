@@ -39,7 +39,7 @@ func (w *Worker) isOrLeads(other *Worker) bool {
 // Attribute adds to ev its run, and its agent and sub-agent unless ev has them.
 func (sp *Span) Attribute(w *Worker, ev agui.Event) agui.Event {
 	base := ev.Common()
-	base.ThreadID, base.RunID = sp.Thread.ID, sp.RunID
+	base.ThreadID, base.RunID = sp.Thread.ID, sp.Row.RunID
 	if base.Agent == "" {
 		base.Agent = w.Agent
 	}
@@ -49,14 +49,11 @@ func (sp *Span) Attribute(w *Worker, ev agui.Event) agui.Event {
 	return ev.WithCommon(base)
 }
 
-// OwnCall and OwnAgent make a worker the one that continues and closes a call or a sub-agent which was opened before.
-func (sp *Span) OwnCall(w *Worker, id string) { sp.owners[callEntity(id)] = w }
-
-// OwnAgent is OwnCall for a sub-agent.
-func (sp *Span) OwnAgent(w *Worker, id string) { sp.owners[entity{"agent", id}] = w }
-
-// OwnsCall reports whether a worker, or one that works for it, has opened a call.
-func (sp *Span) OwnsCall(w *Worker, id string) bool { return sp.owners.within(w, callEntity(id)) }
+// Own makes a worker the one that continues and closes what an event is about, which was opened before.
+func (sp *Span) Own(w *Worker, ev agui.Event) {
+	about, _ := entityOf(ev)
+	sp.owners[about] = w
+}
 
 // Owns reports whether a worker, or one that works for it, has opened what an event is about.
 func (sp *Span) Owns(w *Worker, ev agui.Event) bool {
@@ -69,10 +66,7 @@ func (sp *Span) Owns(w *Worker, ev agui.Event) bool {
 type owners map[entity]*Worker
 
 // entity is something that events open, continue and close.
-type entity struct {
-	kind string
-	id   string
-}
+type entity struct{ kind, id string }
 
 // An event does one of these to an entity.
 const (
@@ -101,13 +95,13 @@ func entityOf(ev agui.Event) (about entity, does int) {
 	case agui.ReasoningMessageEnd:
 		return entity{"thought", e.MessageID}, closes
 	case agui.ToolCallStart:
-		return callEntity(e.ToolCallID), opens
+		return entity{"call", e.ToolCallID}, opens
 	case agui.ToolCallArgs:
-		return callEntity(e.ToolCallID), continues
+		return entity{"call", e.ToolCallID}, continues
 	case agui.ToolCallEnd:
-		return callEntity(e.ToolCallID), continues
+		return entity{"call", e.ToolCallID}, continues
 	case agui.ToolCallResult:
-		return callEntity(e.ToolCallID), closes
+		return entity{"call", e.ToolCallID}, closes
 	case agui.SubagentStarted:
 		return entity{"agent", e.SubagentRunID}, opens
 	case agui.SubagentFinished:
@@ -128,8 +122,6 @@ func entityOf(ev agui.Event) (about entity, does int) {
 	}
 	return entity{}, opens
 }
-
-func callEntity(id string) entity { return entity{"call", id} }
 
 // check refuses an event of a worker that continues or closes an entity, unless the worker or one that works for it has opened
 // the entity. Calls of models have no such rule: clients do not know their events.

@@ -19,13 +19,12 @@ import (
 // Span is a span of a run.
 type Span struct {
 	Thread *data.Thread
-	RunID  string         // the run's name in this span
 	Row    data.Span      // as it was when the span began
 	Ver    *agui.Verifier // knows what is open; only the span adds events to it
 	Fold   *fold.Fold     // of the events until now; only the span applies events to it
 	Began  Began
+	Bounds Bounds // to be set before the first event of a worker
 
-	runKey   int64
 	most     int                      // maximum bytes of an event
 	last     int64                    // the id of the last event
 	kind     agui.Type                // of that event, empty before the first
@@ -41,8 +40,7 @@ type Span struct {
 	retracted map[string]bool // messages that the span has retracted, by id
 	cut       []string        // messages that were hidden as they ended, and are not retracted yet
 
-	gate     error // see Shut
-	bounds   Bounds
+	gate     error          // see Shut
 	exceeded *plugins.Error // the error of all later events of workers
 	owners   owners
 	writing  *Worker // with the open text message
@@ -57,34 +55,27 @@ type Began struct {
 
 // Next returns a run's next span, which begins behind the event last and the message seq. Its events have up to most bytes.
 func Next(most int, th *data.Thread, run *data.Run, last, seq int64) *Span {
-	return Open(most, th, run, &data.Span{
+	return Open(most, th, &data.Span{
 		RunKey: run.Key, N: run.Spans + 1, ThreadKey: th.Key, RunID: cmp.Or(run.SpanName, run.ID),
 		Generation: run.Generation, First: last + 1, State: th.State,
 	}, last, seq)
 }
 
 // Open returns a span that goes on behind the event last and the message seq.
-func Open(most int, th *data.Thread, run *data.Run, row *data.Span, last, seq int64) *Span {
-	sp := of(th, run.Key, row.RunID, most, last, seq)
-	sp.Row, sp.owners = *row, make(owners)
-	return sp
+func Open(most int, th *data.Thread, row *data.Span, last, seq int64) *Span {
+	return &Span{
+		Thread: th, Row: *row, most: most, last: last, seq: seq, Ver: new(agui.Verifier), Fold: fold.New(th.State, nil), owners: make(owners),
+		messages: make(map[string]*data.Message), calls: make(map[string]string), retracted: make(map[string]bool),
+	}
 }
 
 // Fork returns a span that continues this one with nothing open, for the events of one command. The command's changes stay in the fork,
 // so that the command can be tried again.
 func (sp *Span) Fork() *Span {
-	next := of(sp.Thread, sp.runKey, sp.RunID, sp.most, sp.last, sp.seq)
+	next := Open(sp.most, sp.Thread, &sp.Row, sp.last, sp.seq)
 	_ = next.Ver.Add(agui.RunStarted{}) // the span is open
 	next.slab = make([]byte, 0, 1<<10)  // usually for a terminal event
 	return next
-}
-
-func of(th *data.Thread, runKey int64, runID string, most int, last, seq int64) *Span {
-	return &Span{
-		Thread: th, runKey: runKey, RunID: runID, most: most, last: last, seq: seq,
-		Ver: new(agui.Verifier), Fold: fold.New(th.State, nil), messages: make(map[string]*data.Message), calls: make(map[string]string),
-		retracted: make(map[string]bool),
-	}
 }
 
 // Last returns the id of the last event.
@@ -122,8 +113,8 @@ func (sp *Span) Stage(it *commit.Item, ev agui.Event) error {
 
 // stored returns ev as an event of the run, and its stored form. It refuses an event of more than most bytes.
 func (sp *Span) stored(ev agui.Event, most int) (agui.Event, []byte, error) {
-	if base := ev.Common(); base.ThreadID != sp.Thread.ID || base.RunID != sp.RunID {
-		base.ThreadID, base.RunID = sp.Thread.ID, sp.RunID
+	if base := ev.Common(); base.ThreadID != sp.Thread.ID || base.RunID != sp.Row.RunID {
+		base.ThreadID, base.RunID = sp.Thread.ID, sp.Row.RunID
 		ev = ev.WithCommon(base)
 	}
 	ev = agui.At(time.Now(), ev)
@@ -167,10 +158,10 @@ func (sp *Span) add(it *commit.Item, ev agui.Event, payload []byte) error {
 	sp.last++
 	sp.kind, sp.at = ev.Type(), time.Now()
 	sp.number(ev, changed)
-	rec := tail.NewRecord(sp.last, sp.runKey, ev, len(payload))
+	rec := tail.NewRecord(sp.last, sp.Row.RunKey, ev, len(payload))
 	it.Records = append(it.Records, rec)
 	it.Events = append(it.Events, data.StoredEvent{
-		ThreadKey: sp.Thread.Key, ID: sp.last, RunKey: sp.runKey, Kind: ev.Type(), Payload: payload,
+		ThreadKey: sp.Thread.Key, ID: sp.last, RunKey: sp.Row.RunKey, Kind: ev.Type(), Payload: payload,
 	})
 	if ev.Type() == agui.TypeMessagesSnapshot {
 		return nil // it repeats messages that already have rows
@@ -191,7 +182,7 @@ func (sp *Span) add(it *commit.Item, ev agui.Event, payload []byte) error {
 	case agui.Custom:
 		sp.hide(it, agui.RetractedBy(ev))
 		if c, ok := agui.ModelCallOf(ev); ok && c.Status == agui.ModelInterrupted {
-			it.Rows = append(it.Rows, &data.PromptEnd{RunKey: sp.runKey, ID: c.ID, PromptResult: data.PromptResult{Status: c.Status}})
+			it.Rows = append(it.Rows, &data.PromptEnd{RunKey: sp.Row.RunKey, ID: c.ID, PromptResult: data.PromptResult{Status: c.Status}})
 		}
 	}
 	return nil
@@ -259,14 +250,14 @@ func (sp *Span) Take(it *commit.Item, msgs []data.Message) error {
 // Started stages the RUN_STARTED of a span with the messages that are new to the thread, the answers that the span takes, and the id
 // of the trace that the run belongs to, "" for none.
 func (sp *Span) Started(it *commit.Item, run *data.Run, msgs []data.Message, answers []agui.ResumeEntry, traceID string) error {
-	in := &agui.RunAgentInput{ThreadID: sp.Thread.ID, RunID: sp.RunID, Resume: answers}
+	in := &agui.RunAgentInput{ThreadID: sp.Thread.ID, RunID: sp.Row.RunID, Resume: answers}
 	for i := range msgs {
 		sp.messages[msgs[i].ID] = &msgs[i]
 		in.Messages, in.Encoded = append(in.Messages, msgs[i].Message), append(in.Encoded, msgs[i].Stored())
 	}
 	defer func() { in.Encoded = nil }() // the record is kept
 	ev := agui.RunStarted{AgentID: run.WorkflowID, ProtocolVersion: "1.0", Input: in}
-	if sp.RunID != run.ID {
+	if sp.Row.RunID != run.ID {
 		ev.ParentRunID = run.ID
 	} else {
 		ev.ParentRunID = run.ParentRun

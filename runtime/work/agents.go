@@ -174,7 +174,7 @@ func (s *step) openAgent(ctx context.Context, m *data.Memo, opened agui.Subagent
 	l := s.l
 	l.mu.Lock()
 	isOpen := again && l.span.Ver.SubagentOpen(m.CallID)
-	l.span.OwnAgent(&sub.w, m.CallID)
+	l.span.Own(&sub.w, opened)
 	l.mu.Unlock()
 	if isOpen {
 		return sub, nil

@@ -100,7 +100,7 @@ type toolCall struct {
 // owe makes the step owe the result of a call that was opened before.
 func (c *toolCall) owe() {
 	c.s.l.mu.Lock()
-	c.s.l.span.OwnCall(&c.s.w, c.m.CallID)
+	c.s.l.span.Own(&c.s.w, agui.ToolCallStart{ToolCallID: c.m.CallID})
 	c.s.l.mu.Unlock()
 }
 
@@ -213,7 +213,7 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 	}
 	if !m.Begun {
 		m.Begun = true
-		if err := s.store(m); err != nil {
+		if err := s.store(m, nil); err != nil {
 			return agui.ToolOutput{}, err
 		}
 	}
@@ -455,7 +455,7 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 		fill()
 		result = span.NewResult(m.CallID, out)
 	}
-	err = s.recordWith(m, file, result.Memo(), result)
+	err = s.record(m, result.Memo(), file, result)
 	refused, ok := errors.AsType[*plugins.Error](err)
 	if !ok {
 		return err
@@ -463,7 +463,7 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 	*out = failure(refused.Code, "The result cannot be shown: "+refused.Message)
 	fill()
 	result = span.NewResult(m.CallID, out)
-	return s.record(m, result.Memo(), result)
+	return s.record(m, result.Memo(), nil, result)
 }
 
 var errNotJSON = errors.New("its output holds what is not JSON")

@@ -44,10 +44,10 @@ type nodeResult struct {
 
 func (l *live) execute() {
 	limit, end := context.WithCancelCause(l.ctx)
-	cfg := &l.en.cfg
-	l.span.Limit(span.Bounds{
-		Event: cfg.EventBytes, Events: cfg.RunEvents, State: cfg.StateBytes, Messages: cfg.RunMessages, Grow: l.reserved.grow, Exceeded: end,
-	})
+	most := &l.en.cfg.Limits
+	l.span.Bounds = span.Bounds{
+		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.reserved.grow, Exceeded: end,
+	}
 	limit, stop := context.WithTimeoutCause(limit, l.en.cfg.RunTimeout, errTimeout)
 	defer stop()
 	in, err := l.prompt(limit)

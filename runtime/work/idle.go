@@ -150,7 +150,7 @@ func (c *toolCall) keep(value json.RawMessage) error {
 	if value == nil {
 		value = json.RawMessage("null")
 	}
-	return c.s.record(m, value)
+	return c.s.record(m, value, nil)
 }
 
 // kept returns the value that the call at a place in a step has stored, or nil.

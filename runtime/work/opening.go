@@ -228,8 +228,7 @@ func (o *opening) asked(ctx context.Context) ([]data.Interrupt, error) {
 		case data.InterruptAnswered:
 			o.answers++
 		case data.InterruptOpen:
-			row := *in
-			o.l.journal.Add(&row)
+			o.l.journal.Add(new(*in))
 		}
 	}
 	o.l.asked.Store(true)

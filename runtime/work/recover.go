@@ -254,7 +254,7 @@ func (en *Engine) readRows(ctx context.Context, run *data.Run, it *commit.Item) 
 	n := len(spans)
 	open := n > 0 && spans[n-1].Last == 0
 	if open {
-		l.span = span.Open(en.cfg.FrameBytes, &th, run, &spans[n-1], last, seq)
+		l.span = span.Open(en.cfg.FrameBytes, &th, &spans[n-1], last, seq)
 		_ = l.span.Ver.Add(agui.RunStarted{})
 	} else {
 		l.span = span.Next(en.cfg.FrameBytes, &th, run, last, seq)
@@ -286,7 +286,7 @@ func (en *Engine) readLog(ctx context.Context, run *data.Run) (*live, error) {
 	l := en.newLive(run)
 	l.asked.Store(true) // its last owner may have asked
 	last := &spans[len(spans)-1]
-	l.span = span.Open(en.cfg.FrameBytes, &th, run, last, last.First-1, th.LastSeq)
+	l.span = span.Open(en.cfg.FrameBytes, &th, last, last.First-1, th.LastSeq)
 	if err := l.load(ctx, run, spans); err != nil {
 		return nil, err
 	}
@@ -366,7 +366,7 @@ func (r *repair) interrupt() error {
 	l.span.HideCompleted(it, thoughts)
 	for _, id := range l.span.Ver.Unanswered() {
 		m := l.journal.Call(id)
-		if r.s != nil && !l.span.OwnsCall(&r.s.w, id) && (m == nil || !r.isCutAt(m)) {
+		if r.s != nil && !l.span.Owns(&r.s.w, agui.ToolCallStart{ToolCallID: id}) && (m == nil || !r.isCutAt(m)) {
 			continue
 		}
 		if m != nil && m.Tool != "" && (l.isRepeatable(m) || !l.plugins.Settled(m.Tool)) { // the call itself decides when it is opened again

@@ -24,7 +24,7 @@ const (
 
 // file stores a large result as a file and leaves its beginning and its end in out. It returns the row that is stored with
 // the result, nil if out is unchanged. A result that cannot be stored becomes a failure.
-func (c *toolCall) file(out *agui.ToolOutput) (data.Row, error) {
+func (c *toolCall) file(out *agui.ToolOutput) ([]data.Row, error) {
 	l := c.s.l
 	results := l.en.cfg.Results
 	if results == nil || len(out.ResultSummary) <= loggedResult {
@@ -53,7 +53,7 @@ func (c *toolCall) file(out *agui.ToolOutput) (data.Row, error) {
 	out.ResultSummary = fmt.Sprintf("[The result has %d bytes: GET /api/projects/%s/agent-runs/%s/results/%s. These are its beginning and its end.]\n%s\n[%d bytes left out]\n%s",
 		len(text), url.PathEscape(l.run.Project), url.PathEscape(l.run.ID), url.PathEscape(c.m.CallID),
 		strings.ToValidUTF8(head, ""), len(text)-len(head)-len(tail), strings.ToValidUTF8(tail, ""))
-	return &data.AttachmentUse{RunKey: l.run.Key, Key: key}, nil
+	return []data.Row{&data.AttachmentUse{RunKey: l.run.Key, Key: key}}, nil
 }
 
 // resultPath finds the path that file leaves in a result.

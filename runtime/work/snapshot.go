@@ -94,7 +94,7 @@ func (l *live) snapshot(ctx context.Context, limit int) (tail.Snapshot, error) {
 		return tail.Snapshot{}, tail.ErrChanged
 	}
 	run := l.run
-	s := tail.Snapshot{After: l.span.Last(), Run: &run, RunID: l.span.RunID, Running: true, State: l.span.State(), Open: l.span.Fold.Open()}
+	s := tail.Snapshot{After: l.span.Last(), Run: &run, RunID: l.span.Row.RunID, Running: true, State: l.span.State(), Open: l.span.Fold.Open()}
 	folded := l.span.Fold.Messages()
 	partial := l.span.Partial(folded)
 	l.mu.Unlock()

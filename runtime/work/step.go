@@ -222,29 +222,19 @@ func (s *step) memo(u plugins.Use) (*data.Memo, error) {
 
 // write queues a memo as it is now, with evs.
 func (s *step) write(m *data.Memo, done func(error), evs ...agui.Event) error {
-	row := *m
-	return s.l.emit(s, []data.Row{&row}, done, evs...)
+	return s.l.emit(s, []data.Row{new(*m)}, done, evs...)
 }
 
-// store calls write and waits until the memo is stored.
-func (s *step) store(m *data.Memo, evs ...agui.Event) error {
-	return s.l.wait(func(done func(error)) error { return s.write(m, done, evs...) })
+// store waits until a memo as it is now is stored, with more rows and evs.
+func (s *step) store(m *data.Memo, more []data.Row, evs ...agui.Event) error {
+	rows := append([]data.Row{new(*m)}, more...)
+	return s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done, evs...) })
 }
 
-// record completes a memo and waits until it is stored together with evs.
-func (s *step) record(m *data.Memo, output json.RawMessage, evs ...agui.Event) error {
+// record completes a memo and stores it.
+func (s *step) record(m *data.Memo, output json.RawMessage, more []data.Row, evs ...agui.Event) error {
 	m.Done, m.Output = true, output
-	return s.store(m, evs...)
-}
-
-// recordWith is record with one more row, nil for none.
-func (s *step) recordWith(m *data.Memo, more data.Row, output json.RawMessage, evs ...agui.Event) error {
-	if more == nil {
-		return s.record(m, output, evs...)
-	}
-	m.Done, m.Output = true, output
-	row := *m
-	return s.l.wait(func(done func(error)) error { return s.l.emit(s, []data.Row{&row, more}, done, evs...) })
+	return s.store(m, more, evs...)
 }
 
 // Do returns the record of u. If there is none, it calls fn, and returns fn's result once it is recorded.
@@ -443,8 +433,7 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 	}
 	l.inbox.Add(-int64(len(queued)))
 	m.Done, m.Output = true, data.MustJSON(msgs)
-	row := *m
-	l.record(it, &row)
+	l.record(it, new(*m))
 	l.en.commits.Add(it)
 	l.mu.Unlock()
 	return msgs, <-stored
@@ -494,7 +483,7 @@ func (s *step) failCalls(it *commit.Item, answer bool) error {
 	}
 	l := s.l
 	for _, id := range l.span.Ver.Unanswered() {
-		if !l.span.OwnsCall(&s.w, id) && !l.journal.LeftBy(s.w.Step, s.w.Within, id) {
+		if !l.span.Owns(&s.w, agui.ToolCallStart{ToolCallID: id}) && !l.journal.LeftBy(s.w.Step, s.w.Within, id) {
 			continue
 		}
 		result := l.failedCall(id, span.CodeInterrupted)
