@@ -11,7 +11,6 @@ import (
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
-	"github.com/batonrun/baton/runtime/work"
 )
 
 // AppendRequest is a user's message for a run.
@@ -51,7 +50,7 @@ func (rt *Runtime) append(ctx context.Context, c Caller, name string, req *Appen
 	}
 	msg := Message{
 		State: MessageQueued, ContextItemIDs: req.ContextItemIDs,
-		Message: agui.Message{ID: work.NewID(), Role: agui.RoleUser, Content: req.Content},
+		Message: agui.Message{ID: data.NewID(), Role: agui.RoleUser, Content: req.Content},
 	}
 	if len(req.ContextItemIDs) > 0 { // the worker reads them from the message
 		msg.Metadata, _ = data.JSON(map[string]any{"contextItemIds": req.ContextItemIDs}) // strings always encode

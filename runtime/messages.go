@@ -13,7 +13,6 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/tail"
-	"github.com/batonrun/baton/runtime/work"
 )
 
 func checkMessages(msgs []agui.Message) error {
@@ -143,7 +142,7 @@ func (s *starting) newMessages() ([]Message, error) {
 			return nil, err
 		}
 		if m.ID == "" || named[m.ID] || i == s.plan.renamed { // some clients give the result and the message of a call the id of that call
-			m.ID = work.NewID()
+			m.ID = data.NewID()
 			s.minted = append(s.minted, m.ID)
 		}
 		named[m.ID] = true

@@ -21,8 +21,8 @@ type stored struct {
 	open  []RunHead          // the thread's runs that are not over
 }
 
-// plan is the meaning of a list for the thread. Indexes are those of the request's messages.
-type plan struct {
+// reconciled is the meaning of a list for the thread. Indexes are those of the request's messages.
+type reconciled struct {
 	needsThread bool // stored has to be read completely, then the list must be reconciled again
 
 	known    map[string]bool // ids of the list's messages and tool calls that the thread has
@@ -40,11 +40,11 @@ type comparison struct {
 	rows   map[string]*data.MessageHead // byID
 	same   map[int]bool                 // messages without an id that repeat one of the thread
 	rewind int64                        // the seq of the message to rewind to
-	plan
+	reconciled
 }
 
 // reconcile decides the meaning of a request's list of messages.
-func reconcile(req *StartRequest, have *stored) plan {
+func reconcile(req *StartRequest, have *stored) reconciled {
 	c := comparison{StartRequest: req, stored: have, rows: make(map[string]*data.MessageHead)}
 	c.known, c.renamed, c.edit = make(map[string]bool), -1, -1
 	for i := range have.byID {
@@ -59,7 +59,7 @@ func reconcile(req *StartRequest, have *stored) plan {
 	c.findRewind()
 	c.findRenamed()
 	c.takeFresh()
-	return c.plan
+	return c.reconciled
 }
 
 // thread reports whether the thread was read. Otherwise the plan needs that.

@@ -105,7 +105,7 @@ func TestReconcile(t *testing.T) {
 }
 
 // describe returns the plan in words.
-func (p *plan) describe(msgs []agui.Message) string {
+func (p *reconciled) describe(msgs []agui.Message) string {
 	var taken []string
 	for _, i := range p.fresh {
 		if msgs[i].ID == "" {

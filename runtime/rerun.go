@@ -13,6 +13,8 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/journal"
+	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
 )
@@ -75,7 +77,7 @@ func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name string, how
 	if err := o.read(ctx); err != nil {
 		return req, unavailable(err)
 	}
-	req.RunID, req.Messages, req.State, req.kept, req.resumed = work.NewID(), o.messages, o.state, o.kept, o.resumed
+	req.RunID, req.Messages, req.State, req.kept, req.resumed = data.NewID(), o.messages, o.state, o.kept, o.resumed
 	if req.results, err = o.moveResults(ctx, req.RunID); err != nil {
 		return req, unavailable(err)
 	}
@@ -133,7 +135,7 @@ type origin struct {
 
 	messages []agui.Message
 	state    json.RawMessage // nil for that of a new thread
-	kept     []work.Kept
+	kept     []plan.Kept
 	resumed  *work.Resumed
 }
 
@@ -226,7 +228,7 @@ func (o *origin) readCall(ctx context.Context, g grant, spans []data.Span) error
 	for len(o.resumed.Messages) > 0 && o.resumed.Messages[0].Role == agui.RoleUser { // guards had rewritten the input to it
 		o.messages, o.resumed.Messages = append(o.messages, o.resumed.Messages[0]), o.resumed.Messages[1:]
 	}
-	o.resumed.Records = work.RecordsBefore(records, o.call.Step, o.cut)
+	o.resumed.Records = journal.Before(records, o.call.Step, o.cut)
 	size := log.Grown()
 	for i := range o.resumed.Records {
 		m := &o.resumed.Records[i]
@@ -396,9 +398,9 @@ func (o *origin) readKept(ctx context.Context, g grant) error {
 		if size += len(nodes[i].Output) + len(st.Input); size > o.rt.cfg.MessageBytes {
 			return o.tooLarge()
 		}
-		o.kept = append(o.kept, work.Kept{Node: nodes[i], Step: st})
+		o.kept = append(o.kept, plan.Kept{Node: nodes[i], Step: st})
 	}
-	slices.SortFunc(o.kept, func(a, b work.Kept) int { return a.Step.Number - b.Step.Number })
+	slices.SortFunc(o.kept, func(a, b plan.Kept) int { return a.Step.Number - b.Step.Number })
 	return nil
 }
 

@@ -110,7 +110,7 @@ func RetireAlone(ctx context.Context, db Store, found interface {
 		}
 		pause(ctx, 500*time.Millisecond)
 	}
-	if err := db.Join(ctx, work.NewID(), ""); err != nil {
+	if err := db.Join(ctx, data.NewID(), ""); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Leave(context.WithoutCancel(ctx))) }()

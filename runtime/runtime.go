@@ -155,7 +155,7 @@ func New(cfg Config) (*Runtime, error) {
 	}
 	cfg = cfg.withDefaults()
 	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log}
-	instance := work.NewID()
+	instance := data.NewID()
 	link := bus.NewLink(cfg.Bus, instance, func() bool { return !rt.work.OthersLive() })
 	pages := int64(cfg.PagesBytes)
 	logs := tail.New(tail.Config{

@@ -17,6 +17,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
 )
@@ -52,7 +53,7 @@ type StartRequest struct {
 	// were any; may be nil.
 	MakeWay func(context.Context) bool `json:"-"`
 
-	kept    []work.Kept   // nodes that the run need not execute: see Rerun
+	kept    []plan.Kept   // nodes that the run need not execute: see Rerun
 	resumed *work.Resumed // the step that it begins in the middle of, or nil
 	results []int64       // keys of the files with results that these nodes and the messages refer to
 
@@ -247,7 +248,7 @@ type starting struct {
 	at     grant // grant of th, unless the request begins it
 	first  bool  // the thread does not exist yet
 	run    data.Run
-	plan   plan
+	plan   reconciled
 	minted []string // new ids of messages that came without an id, or with one that the thread has
 
 	answers map[string]bool // the interrupts that the request answers, including calls of the client's own tools
@@ -346,7 +347,7 @@ func (s *starting) readThread(ctx context.Context) (err error) {
 	}
 	s.first = true
 	s.th = data.Thread{State: json.RawMessage("{}")}
-	s.th.Project, s.th.User, s.th.ID, s.th.ConversationID = s.c.project, s.c.user, cmp.Or(s.req.ThreadID, work.NewID()), work.NewID()
+	s.th.Project, s.th.User, s.th.ID, s.th.ConversationID = s.c.project, s.c.user, cmp.Or(s.req.ThreadID, data.NewID()), data.NewID()
 	s.th.Key, err = s.rt.store.NewThreadKey(ctx)
 	return err
 }
@@ -379,10 +380,10 @@ func (s *starting) newRun(ctx context.Context) error {
 	}
 	s.run = data.Run{
 		RunHead: RunHead{
-			ThreadKey: s.th.Key, Project: s.c.project, User: s.c.user, ID: cmp.Or(s.req.RunID, work.NewID()),
+			ThreadKey: s.th.Key, Project: s.c.project, User: s.c.user, ID: cmp.Or(s.req.RunID, data.NewID()),
 			Agent: agent, WorkflowID: agent + workflow,
 		},
-		Input: in.JSON(), InputQuery: work.Shown(work.Query(s.req.Messages)),
+		Input: in.JSON(), InputQuery: data.Shown(data.Query(s.req.Messages)),
 		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID, TiedTo: s.req.TiedTo,
 		ThreadID: s.th.ID, ConversationID: s.th.ConversationID,
 	}

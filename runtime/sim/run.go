@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/batonrun/baton/runtime/work"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Outcome is the result of a history.
@@ -65,11 +65,11 @@ func inBubble(t *testing.T, h *History, play func(*callers)) (o *Outcome) {
 		t.Fatal(err)
 	}
 	ids := &chance{r: rand.New(rand.NewSource(int64(h.Seed)))}
-	work.SetRand(ids)
+	data.SetRand(ids)
 	uuid.SetRand(ids)
 	var c *callers
 	defer func() {
-		work.SetRand(nil)
+		data.SetRand(nil)
 		uuid.SetRand(nil)
 		db.remove()
 		if v := recover(); v != nil { // synctest reports a deadlock

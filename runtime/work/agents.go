@@ -33,7 +33,7 @@ type places struct {
 func (p *places) of(s *step) *semaphore.Weighted {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := &p.depths[s.nested()]
+	at := &p.depths[s.w.Depth()]
 	if *at == nil {
 		*at = semaphore.NewWeighted(p.most)
 	}
@@ -82,7 +82,7 @@ func (c *toolCall) answerAs(ctx context.Context) (agui.ToolOutput, error) {
 	out, err := s.callAgent(ctx, agui.SubagentStarted{ParentToolCallID: c.m.CallID}, use, u.Inside(""), query)
 	shown, failed := errors.AsType[*plugins.Error](err)
 	switch {
-	case failed && context.Cause(s.ctx) == nil:
+	case failed && context.Cause(s.w.Ctx) == nil:
 		result := failure(shown.Code, shown.Message)
 		result.Error.Retryable = shown.Retryable
 		return result, nil
@@ -127,7 +127,7 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 	if !ok {
 		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", u.Name)}
 	}
-	if s.nested() >= maxDepth {
+	if s.w.Depth() >= maxDepth {
 		return out, errTooDeep
 	}
 	if err := s.l.agentPlaces.acquire(ctx, s, 1); err != nil {
@@ -140,11 +140,11 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 		if err != nil {
 			return out, err
 		}
-		sub.within, sub.messages = within, asked("query-"+sub.subagent, query)
-		ctx, end := s.l.en.trace(sub.ctx, s.l.op(OpAgent, u.Name, sub.subagent))
+		sub.w.Within, sub.messages = within, asked("query-"+sub.w.Subagent, query)
+		ctx, end := s.l.en.trace(sub.w.Ctx, s.l.op(OpAgent, u.Name, sub.w.Subagent))
 		out, err = plugins.Execute(ctx, agent, sub, plugins.Input{
-			Query: query, State: s.l.currentState(), ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID,
-			User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: sub.subagent, Execution: 1,
+			Query: query, State: s.l.currentState(), ThreadID: s.l.span.Thread.ID, RunID: s.l.run.ID,
+			User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: sub.w.Subagent, Execution: 1,
 			Interruptions: s.l.interruptedBefore(),
 		})
 		end(endOf(err))
@@ -162,28 +162,19 @@ func asked(id, query string) []agui.Message {
 	return []agui.Message{{ID: id, Role: agui.RoleUser, Content: query}}
 }
 
-// nested returns the depth of the step: 0 for a node's own worker.
-func (s *step) nested() int {
-	n := 0
-	for p := s.parent; p != nil; p = p.parent {
-		n++
-	}
-	return n
-}
-
 // openAgent announces a sub-agent, unless it is already open because its worker is replayed.
 func (s *step) openAgent(ctx context.Context, m *data.Memo, opened agui.SubagentStarted) (*step, error) {
 	again := m.CallID != ""
 	if !again {
-		m.CallID, m.Agent = NewID(), opened.Name
+		m.CallID, m.Agent = data.NewID(), opened.Name
 	}
-	sub := newStep(ctx, s.l, s.number, s.node, opened.Name)
-	sub.subagent, sub.parent = m.CallID, s
-	opened.Base, opened.ParentSubagentRunID = agui.Base{SubagentRunID: m.CallID, Agent: opened.Name}, s.subagent
+	sub := newStep(ctx, s.l, s.w.Step, s.node, opened.Name)
+	sub.w.Subagent, sub.w.Parent = m.CallID, &s.w
+	opened.Base, opened.ParentSubagentRunID = agui.Base{SubagentRunID: m.CallID, Agent: opened.Name}, s.w.Subagent
 	l := s.l
 	l.mu.Lock()
-	isOpen := again && l.span.ver.SubagentOpen(m.CallID)
-	l.owners[agentEntity(m.CallID)] = sub
+	isOpen := again && l.span.Ver.SubagentOpen(m.CallID)
+	l.span.Own(&sub.w, opened)
 	l.mu.Unlock()
 	if isOpen {
 		return sub, nil
@@ -196,7 +187,7 @@ func (s *step) closeAgent(sub *step, m *data.Memo, name string, out agui.WorkerO
 	sub.end()
 	switch {
 	case err == nil:
-		m.Done, m.Output = true, mustJSON(out)
+		m.Done, m.Output = true, data.MustJSON(out)
 		return s.l.wait(func(done func(error)) error {
 			return sub.leave(m, done, agui.WorkerOutput{Status: agui.StatusSuccess})
 		})
@@ -206,7 +197,7 @@ func (s *step) closeAgent(sub *step, m *data.Memo, name string, out agui.WorkerO
 		s.l.mu.Unlock()
 		return err
 	}
-	if cause := context.Cause(s.ctx); cause != nil {
+	if cause := context.Cause(s.w.Ctx); cause != nil {
 		return cause
 	}
 	shown := s.l.explain(name, err)
@@ -224,7 +215,7 @@ func (s *step) leave(m *data.Memo, done func(error), left agui.WorkerOutput) err
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := s.parent.closedBy(l); err != nil {
+	if err := l.span.Closed(s.w.Parent); err != nil {
 		return err
 	}
 	if s.owed != nil {

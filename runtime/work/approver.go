@@ -36,15 +36,15 @@ func forApprover(metadata json.RawMessage, by plugins.Approver) json.RawMessage 
 		return metadata
 	}
 	if by.By != "" && by.By != plugins.ByUser {
-		all["by"] = mustJSON(by.By)
+		all["by"] = data.MustJSON(by.By)
 	}
 	if by.NotRequester {
-		all["not"] = mustJSON(notRequester)
+		all["not"] = data.MustJSON(notRequester)
 	}
 	if by.NoEdit {
-		all["edit"] = mustJSON(false)
+		all["edit"] = data.MustJSON(false)
 	}
-	return mustJSON(all)
+	return data.MustJSON(all)
 }
 
 // answerersOf returns the part of a question's metadata about its answerers.

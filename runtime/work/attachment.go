@@ -18,7 +18,7 @@ func (s *step) OpenAttachment(ctx context.Context, a plugins.Attachment) (plugin
 	if open == nil {
 		return a, nil, plugins.ErrNoAttachment
 	}
-	if err := context.Cause(s.ctx); err != nil {
+	if err := context.Cause(s.w.Ctx); err != nil {
 		return a, nil, err
 	}
 	bucket := a.Bucket

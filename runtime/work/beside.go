@@ -144,7 +144,7 @@ func (en *Engine) recount(ctx context.Context) {
 // leaveRoom ends the reservation of a run that has ended here. Its user and project may be below their limits over all instances again.
 func (l *live) leaveRoom() {
 	l.en.admission.uncap(data.Name{Project: l.run.Project}, data.Name{Project: l.run.Project, User: l.run.User})
-	l.bounds.reserved.release()
+	l.reserved.release()
 }
 
 // cancelAsked cancels the runs for which another instance has asked that.

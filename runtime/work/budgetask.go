@@ -65,7 +65,7 @@ func (s *step) mayUse(b *data.BudgetState) (free bool, err error) {
 	}
 	for n := 1; ; n++ {
 		place := fmt.Sprintf("budget:%s#%d", b.Name, n)
-		m := s.l.journal.find(0, place)
+		m := s.l.journal.Find(0, place)
 		switch {
 		case m == nil && b.Spent():
 			return false, s.askOperator(b, place)
@@ -132,12 +132,12 @@ func (s *step) askOperator(b *data.BudgetState, place string) error {
 	}
 	ends := time.Now().Add(s.l.en.cfg.ApprovalTimeout).UTC()
 	q := agui.Interrupt{
-		ID: NewID(), Reason: "input_required", Message: b.String() + ". Raise it, let this run continue, or end the run?",
-		ResponseSchema: json.RawMessage(fmt.Sprintf(decisionSchema, asked.Limit)), Metadata: mustJSON(asked), ExpiresAt: ends.Format(time.RFC3339Nano),
+		ID: data.NewID(), Reason: "input_required", Message: b.String() + ". Raise it, let this run continue, or end the run?",
+		ResponseSchema: json.RawMessage(fmt.Sprintf(decisionSchema, asked.Limit)), Metadata: data.MustJSON(asked), ExpiresAt: ends.Format(time.RFC3339Nano),
 	}
 	m := &data.Memo{RunKey: s.l.run.Key, Generation: s.l.run.Generation, Place: place, CallID: q.ID}
 	in := &data.Interrupt{
-		ID: q.ID, RunKey: m.RunKey, Place: m.Place, Body: mustJSON(q), Status: data.InterruptOpen, ExpiresAt: &ends, CreatedAt: time.Now(),
+		ID: q.ID, RunKey: m.RunKey, Place: m.Place, Body: data.MustJSON(q), Status: data.InterruptOpen, ExpiresAt: &ends, CreatedAt: time.Now(),
 	}
 	s.l.asked.Store(true)
 	if err := s.l.queue(s, []data.Row{m, in}, nil); err != nil {

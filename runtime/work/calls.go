@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +15,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/journal"
+	"github.com/batonrun/baton/runtime/span"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -57,7 +58,7 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 		case u.ID != "" && (s.l.input.Resumed == nil || s.l.run.Generation > 1):
 			return &plugins.Error{Code: "unknown_call", Message: fmt.Sprintf("No Do has kept the call %q", u.ID)}
 		default:
-			m.CallID, m.Tool = cmp.Or(u.ID, NewID()), u.Name // a rerun from a model call does not show calls that it makes again
+			m.CallID, m.Tool = cmp.Or(u.ID, data.NewID()), u.Name // a rerun from a model call does not show calls that it makes again
 			evs = append(evs,
 				agui.ToolCallStart{ToolCallID: m.CallID, ToolCallName: u.Name, ParentMessageID: parent},
 				agui.ToolCallArgs{ToolCallID: m.CallID, Delta: string(u.Request)},
@@ -66,7 +67,7 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 		rows = append(rows, m)
 		if u.Edited != nil {
 			rows = append(rows, &data.Memo{
-				RunKey: m.RunKey, Generation: m.Generation, Step: m.Step, Place: u.Inside(editedPlace), Done: true, Output: u.Edited,
+				RunKey: m.RunKey, Generation: m.Generation, Step: m.Step, Place: u.Inside(journal.EditedPlace), Done: true, Output: u.Edited,
 			})
 		}
 		if args, ok := s.l.clientTools.mayAnswer(u); ok {
@@ -74,7 +75,7 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 			rows = append(rows, &data.Interrupt{
 				ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Place: m.Place,
 				Frontend: true, Tool: u.Name, Status: data.InterruptOpen, CreatedAt: time.Now(),
-				Body: mustJSON(tail.PendingCall(m.CallID, u.Name, args)),
+				Body: data.MustJSON(tail.PendingCall(m.CallID, u.Name, args)),
 			})
 		} else {
 			m.Begun, ours = (&toolCall{s: s, m: m, u: u}).beginsAtOnce(), true
@@ -99,7 +100,7 @@ type toolCall struct {
 // owe makes the step owe the result of a call that was opened before.
 func (c *toolCall) owe() {
 	c.s.l.mu.Lock()
-	c.s.l.owners[callEntity(c.m.CallID)] = c.s
+	c.s.l.span.Own(&c.s.w, agui.ToolCallStart{ToolCallID: c.m.CallID})
 	c.s.l.mu.Unlock()
 }
 
@@ -108,7 +109,7 @@ func (c *toolCall) owe() {
 func (c *toolCall) reopen() error {
 	c.owe()
 	if c.m.Begun {
-		if err := c.s.l.plugins.Settle(c.s.ctx, c.u.Name); err != nil {
+		if err := c.s.l.plugins.Settle(c.s.w.Ctx, c.u.Name); err != nil {
 			return err
 		}
 	}
@@ -118,15 +119,14 @@ func (c *toolCall) reopen() error {
 	if repeatable {
 		return nil
 	}
-	return c.close(failedCall(c.m.CallID, c.u.Name, codeInterrupted).Output)
+	return c.close(span.FailedCall(c.m.CallID, c.u.Name, span.CodeInterrupted).Output)
 }
 
 // asksClient reports whether the client has been asked for the call.
 func (c *toolCall) asksClient() bool {
 	c.s.l.mu.Lock()
 	defer c.s.l.mu.Unlock()
-	in := c.s.l.journal.questions[c.m.CallID]
-	return in != nil && in.Frontend
+	return c.s.l.journal.AsksClient(c.m.CallID)
 }
 
 func isObject(raw json.RawMessage) bool {
@@ -213,7 +213,7 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 	}
 	if !m.Begun {
 		m.Begun = true
-		if err := s.store(m); err != nil {
+		if err := s.store(m, nil); err != nil {
 			return agui.ToolOutput{}, err
 		}
 	}
@@ -222,16 +222,16 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 		limit = s.l.en.cfg.ToolTimeout
 	}
 	return c.invoke(ctx, tool, limit, &plugins.Call{
-		ID: m.CallID, Args: args, ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
+		ID: m.CallID, Args: args, ThreadID: s.l.span.Thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
 		Progress: func(fraction float64, message string) {
-			_ = s.Emit(agui.Progress(s.node, fraction, clip(message, maxText))) // a call outlives its step only if it was abandoned
+			_ = s.Emit(agui.Progress(s.node, fraction, data.Clip(message, maxText))) // a call outlives its step only if it was abandoned
 		},
 	})
 }
 
 // approvalMemo returns the record of the call's approval.
 func (c *toolCall) approvalMemo() (*data.Memo, error) {
-	return c.s.memo(plugins.Use{Place: c.u.Inside(approvalPlace)})
+	return c.s.memo(plugins.Use{Place: c.u.Inside(journal.ApprovalPlace)})
 }
 
 // approved reports whether the call may be made. It asks a person if the call needs an approval, or if one was requested before
@@ -254,14 +254,14 @@ func (c *toolCall) approved(info *plugins.Info) (bool, error) {
 	a, err := c.s.approval(m, c.u.Name, approver, func() (agui.Interrupt, error) {
 		message, err := asks()
 		if message == "" && err == nil && info.Approval {
-			message, err = graph.CallMessage(c.s.ctx, info.Approver.Message, c.guarded())
+			message, err = graph.CallMessage(c.s.w.Ctx, info.Approver.Message, c.guarded())
 		}
 		return agui.Interrupt{
 			Reason: "tool_call", ToolCallID: c.m.CallID, Message: cmp.Or(message, c.u.Approval, fmt.Sprintf("Allow %s?", c.u.Name)),
 			Metadata: tail.CallMetadata("approval", c.u.Name, c.guarded()),
 		}, err
 	})
-	return err == nil && approvalOf(a).Approved, err
+	return err == nil && journal.ApprovalOf(a).Approved, err
 }
 
 // approval asks for an approval, or returns the answer. ask makes the question, which an approver gets.
@@ -281,7 +281,7 @@ func (s *step) approval(m *data.Memo, tool string, by plugins.Approver, ask func
 // recheck asks the guards about arguments that an approver has edited. An output refuses them.
 func (c *toolCall) recheck() (*agui.ToolOutput, error) {
 	m, _ := c.approvalMemo()
-	args := editedBy(m)
+	args := journal.EditedBy(m)
 	if args == nil || c.u.Recheck == nil || c.m.Begun { // a call that has begun was checked before
 		return nil, nil
 	}
@@ -293,7 +293,7 @@ func (c *toolCall) recheck() (*agui.ToolOutput, error) {
 // executed returns the arguments of the executed call: the requested ones, or those that an approver or a guard has edited.
 func (c *toolCall) executed() json.RawMessage {
 	m, _ := c.approvalMemo()
-	if args := editedBy(m); args != nil && !c.refused {
+	if args := journal.EditedBy(m); args != nil && !c.refused {
 		return args
 	}
 	return c.guarded()
@@ -307,47 +307,11 @@ func (c *toolCall) guarded() json.RawMessage {
 	return c.u.Request
 }
 
-// editedBy returns the edited arguments in an approval's answer, or nil.
-func editedBy(m *data.Memo) json.RawMessage {
-	var a plugins.Answer
-	if m == nil || !m.Done || json.Unmarshal(m.Output, &a) != nil {
-		return nil
-	}
-	if given := approvalOf(a); given.Approved {
-		return given.EditedArgs
-	}
-	return nil
-}
-
-// approval is the answer to a request to make a call, or to run a node's agent.
-type approval struct {
-	Approved   bool            `json:"approved"`
-	EditedArgs json.RawMessage `json:"editedArgs"`
-}
-
 // approvalSchema is the JSON Schema of an approval.
 const approvalSchema = `{
 	"type": "object", "required": ["approved"], "additionalProperties": false,
 	"properties": {"approved": {"type": "boolean"}, "editedArgs": {"type": "object"}}
 }`
-
-// approvalPlace is the last segment of an approval's place. Places of other uses never end with it.
-const approvalPlace = "approval"
-
-// editedPlace is the last segment of the place of the arguments that a guard has left of a call's.
-const editedPlace = "edited"
-
-func isApproval(in *data.Interrupt) bool {
-	return in.Place[strings.LastIndexByte(in.Place, '/')+1:] == approvalPlace
-}
-
-// approvalOf decodes an answer. A cancelled or malformed one is a refusal.
-func approvalOf(a plugins.Answer) (given approval) {
-	if a.Cancelled || json.Unmarshal(a.Payload, &given) != nil {
-		return approval{}
-	}
-	return given
-}
 
 // denied is the output of a call that was not approved.
 func denied() agui.ToolOutput { return failure("denied", "The call was not approved") }
@@ -359,21 +323,21 @@ func (s *step) approvalEnds() string {
 
 // approveAgent asks a person whether a node's agent may be run, and fails if it may not.
 func (s *step) approveAgent(query string) error {
-	m, err := s.memo(plugins.Use{Place: approvalPlace})
+	m, err := s.memo(plugins.Use{Place: journal.ApprovalPlace})
 	if err != nil {
 		return err
 	}
 	a, err := s.approval(m, "", s.approver, func() (agui.Interrupt, error) {
 		message, err := s.message()
 		return agui.Interrupt{
-			Reason: "confirmation", Message: cmp.Or(message, fmt.Sprintf("Run %s?", s.agent)),
-			Metadata: mustJSON(map[string]any{"nodeId": s.node, "agent": s.agent, "query": query}),
+			Reason: "confirmation", Message: cmp.Or(message, fmt.Sprintf("Run %s?", s.w.Agent)),
+			Metadata: data.MustJSON(map[string]any{"nodeId": s.node, "agent": s.w.Agent, "query": query}),
 		}, err
 	})
 	if err != nil {
 		return err
 	}
-	if !approvalOf(a).Approved {
+	if !journal.ApprovalOf(a).Approved {
 		return &plugins.Error{Code: "denied", Message: fmt.Sprintf("The node %s was not approved", s.node)}
 	}
 	return nil
@@ -388,17 +352,17 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 	name, waits := info.Name, new(atomic.Bool)
 	if !c.guard {
 		call.Asks, call.Keeps, call.Idles = c.asks(ctx, &info, waits), c.keep, c.idle
-		call.Kept = s.l.kept(s.number, c.u)
+		call.Kept = s.l.kept(s.w.Step, c.u)
 	}
 	var out agui.ToolOutput
 	var err error
 	for {
-		out, err = callPlugin(ctx, s.ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
+		out, err = callPlugin(ctx, s.w.Ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
 			began := time.Now()
 			ctx, end := s.l.en.trace(ctx, s.l.op(OpTool, name, call.ID))
-			s.l.use(s.number, 1, 0)
+			s.l.use(s.w.Step, 1, 0)
 			out, err := callTool(ctx, tool, call)
-			s.l.use(s.number, -1, 0)
+			s.l.use(s.w.Step, -1, 0)
 			how := endOf(c.shown(ctx, err))
 			if out.Error != nil && !c.guard {
 				how.Code = out.Error.Code
@@ -412,11 +376,11 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 			break
 		}
 		if !c.again(&info, why) {
-			return *failedCall(call.ID, name, codeInterrupted).Output, nil
+			return *span.FailedCall(call.ID, name, span.CodeInterrupted).Output, nil
 		}
-		call.Kept = s.l.kept(s.number, c.u)
+		call.Kept = s.l.kept(s.w.Step, c.u)
 	}
-	if cause := context.Cause(s.ctx); cause != nil {
+	if cause := context.Cause(s.w.Ctx); cause != nil {
 		return agui.ToolOutput{}, cause // the step is over and needs no result
 	}
 	shown, ok := errors.AsType[*plugins.Error](err)
@@ -476,7 +440,7 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 		} else {
 			out.Parts = nil
 		}
-		out.ToolName, out.ToolCallID, out.ToolCallArgs = c.u.Name, m.CallID, argsOf(c.executed())
+		out.ToolName, out.ToolCallID, out.ToolCallArgs = c.u.Name, m.CallID, span.Args(c.executed())
 		out.Settle()
 	}
 	file, err := c.file(out)
@@ -484,31 +448,22 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 		return err
 	}
 	fill()
-	result := newCallResult(m, out)
-	if !json.Valid(result.output) { // raw members may be invalid JSON
+	result := span.NewResult(m.CallID, out)
+	if !result.IsValid() {
 		s.l.logFailure("tool failed", aTool, c.u.Name, errNotJSON)
 		*out = failure("tool_failed", "The tool failed")
 		fill()
-		result = newCallResult(m, out)
+		result = span.NewResult(m.CallID, out)
 	}
-	err = s.recordWith(m, file, result.memo(), result)
+	err = s.record(m, result.Memo(), file, result)
 	refused, ok := errors.AsType[*plugins.Error](err)
 	if !ok {
 		return err
 	}
 	*out = failure(refused.Code, "The result cannot be shown: "+refused.Message)
 	fill()
-	result = newCallResult(m, out)
-	return s.record(m, result.memo(), result)
-}
-
-// argsOf returns arguments without white space, or nil unless they are an object.
-func argsOf(args json.RawMessage) json.RawMessage {
-	var short bytes.Buffer
-	if !isObject(args) || json.Compact(&short, args) != nil {
-		return nil
-	}
-	return short.Bytes()
+	result = span.NewResult(m.CallID, out)
+	return s.record(m, result.Memo(), nil, result)
 }
 
 var errNotJSON = errors.New("its output holds what is not JSON")
@@ -516,7 +471,7 @@ var errNotJSON = errors.New("its output holds what is not JSON")
 func (l *live) currentState() json.RawMessage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.span.state()
+	return l.span.State()
 }
 
 // explain returns a worker's error as clients see it: all of a *plugins.Error, and no text of any other error.
@@ -526,13 +481,13 @@ func (l *live) explain(agent string, err error) *agui.OutputError {
 		if code == "" {
 			code = "failed"
 		}
-		return &agui.OutputError{Code: Plain(clip(code, 200)), Message: Plain(clip(e.Message, maxText)), Retryable: e.Retryable}
+		return &agui.OutputError{Code: data.Plain(data.Clip(code, 200)), Message: data.Plain(data.Clip(e.Message, maxText)), Retryable: e.Retryable}
 	}
 	if errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		return &agui.OutputError{Code: "timeout", Message: "The agent did not end in time", Retryable: true}
 	}
 	if errors.Is(err, plugins.ErrCancelled) || errors.Is(err, plugins.ErrStopping) || errors.Is(err, plugins.ErrEnded) {
-		return &agui.OutputError{Code: codeInterrupted, Message: "The agent was stopped"}
+		return &agui.OutputError{Code: span.CodeInterrupted, Message: "The agent was stopped"}
 	}
 	l.logFailure("agent failed", aWorker, agent, err)
 	if _, ok := errors.AsType[*plugins.PanicError](err); ok {
@@ -554,7 +509,7 @@ func (l *live) logFailure(msg, kind, name string, err error) {
 }
 
 // AwaitTools waits for toolboxes that have not settled since the server's start.
-func (s *step) AwaitTools(patterns ...string) { s.l.plugins.Await(s.ctx, patterns...) }
+func (s *step) AwaitTools(patterns ...string) { s.l.plugins.Await(s.w.Ctx, patterns...) }
 
 // Plugins describes the tools and agents that can be called.
 func (s *step) Plugins() (tools, agents []plugins.Info) {

@@ -7,6 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/span"
 )
 
 // claiming prepares the claim of a queued run that has a reservation.
@@ -25,7 +26,7 @@ func (d *dispatcher) claiming(ctx context.Context, head *data.RunHead, reserved 
 	if d.en.declines(l) {
 		return nil, errAbsent
 	}
-	l.bounds.reserved = reserved
+	l.reserved = reserved
 	return l.claiming(ctx, &th, &run, queued)
 }
 
@@ -44,9 +45,9 @@ func unexecuted(ctx context.Context, store data.Store, threadKey, key int64) (th
 // claiming prepares the claim: the events that open the span, numbered after the thread's last event.
 func (l *live) claiming(ctx context.Context, th *data.Thread, run *data.Run, queued []data.Message) (*commit.Item, error) {
 	en := l.en
-	l.span = nextSpan(en.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
+	l.span = span.Next(en.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
 	c := &decide.Claim{
-		Thread: th.Key, Run: run.Key, Instance: en.cfg.Instance, Project: run.Project, User: run.User, Caps: en.cfg.Caps, Span: l.span.row,
+		Thread: th.Key, Run: run.Key, Instance: en.cfg.Instance, Project: run.Project, User: run.User, Caps: en.cfg.Caps, Span: l.span.Row,
 	}
 	it := &commit.Item{}
 	o := &opening{l: l, it: it, th: th, row: run}
@@ -54,7 +55,7 @@ func (l *live) claiming(ctx context.Context, th *data.Thread, run *data.Run, que
 		return nil, err
 	}
 	c.Basis = decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued), o.answers)
-	c.Shows, c.Rows, c.Events = l.span.began.shows, it.Rows, it.Events
+	c.Shows, c.Rows, c.Events = l.span.Began.Shows, it.Rows, it.Events
 	claim := &commit.Item{Owner: ownerOf(&l.run.RunHead), Records: it.Records, Command: c, Then: l.begins}
 	for i := range it.Events {
 		claim.Bytes += len(it.Events[i].Payload)
@@ -71,9 +72,9 @@ func (l *live) begins(out *decide.Decided) {
 	l.traced = traced
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.plugins = l.offer.plugins.For(l.run.Project)
-	l.t = en.cfg.Logs.Hold(l.span.thread.Key, l.span.thread.ID)
-	l.t.Begin(l.span.last) // the events of the claim and of the last owner are stored
-	l.bounds.reserved.settle(l.span.fold.Grown())
+	l.t = en.cfg.Logs.Hold(l.span.Thread.Key, l.span.Thread.ID)
+	l.t.Begin(l.span.Last()) // the events of the claim and of the last owner are stored
+	l.reserved.settle(l.span.Fold.Grown())
 	en.looker.room()
 	en.addRun(l)
 	go l.loop() // Shutdown waits for en.executing

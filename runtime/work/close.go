@@ -10,6 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/quota"
+	"github.com/batonrun/baton/runtime/span"
 )
 
 // Cancel cancels a run, whether or not it is executed here. Unless generation is 0, it cancels only that generation.
@@ -118,17 +119,17 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 		return nil, errGoesOn
 	}
 	l := en.newLive(&run)
-	l.span = nextSpan(en.cfg.FrameBytes, &th, &run, th.LastEventID, th.LastSeq)
+	l.span = span.Next(en.cfg.FrameBytes, &th, &run, th.LastEventID, th.LastSeq)
 	it := &commit.Item{Owner: ownerOf(&run.RunHead)}
 	o := &opening{l: l, it: it, th: &th, row: &run}
 	if err := o.lastWords(ctx, spans, queued, e); err != nil {
 		return nil, err
 	}
 	basis := decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued), o.answers)
-	row := l.span.row
-	row.Last = l.span.last
+	row := l.span.Row
+	row.Last = l.span.Last()
 	it.Command = &decide.Finish{
-		Thread: th.Key, Run: key, Basis: &basis, To: e.status, Span: row, Seq: l.span.seq, Error: e.err, By: e.by, Trace: l.input.Trace,
+		Thread: th.Key, Run: key, Basis: &basis, To: e.status, Span: row, Seq: l.span.Seq(), Error: e.err, By: e.by, Trace: l.input.Trace,
 		Rows: append(it.Rows, &data.Withdraw{RunKey: key}), Events: it.Events,
 	}
 	it.Rows, it.Events = nil, nil

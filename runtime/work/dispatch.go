@@ -116,7 +116,7 @@ func (d *dispatcher) starting(ctx context.Context, c *decide.Start, reserved *re
 	if l.unfit != nil {
 		return nil, l.unfit
 	}
-	l.bounds.reserved = reserved
+	l.reserved = reserved
 	queued := slices.Clone(c.Messages)
 	for i := range queued {
 		queued[i].ThreadKey, queued[i].RunKey = th.Key, run.Key

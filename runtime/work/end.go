@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/span"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -31,10 +32,10 @@ type ending struct {
 func (l *live) completed() ending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.nodes.has(data.Waiting) {
+	if l.nodes.Has(data.Waiting) {
 		return ending{status: data.Waiting, cause: plugins.ErrEnded}
 	}
-	out := l.nodes.graph.Output(l.nodes.rows)
+	out := l.nodes.Output()
 	return ending{status: data.Completed, cause: plugins.ErrEnded, answer: graph.Answer(out), result: graph.Result(out)}
 }
 
@@ -50,7 +51,7 @@ func cancelledBy(by decide.By) ending {
 // settled before, or was taken away.
 func (l *live) end(e ending) error {
 	l.mu.Lock()
-	if !l.lock(e.cause) {
+	if !l.shut(e.cause) {
 		l.mu.Unlock()
 		return decide.ErrSettled
 	}
@@ -81,7 +82,7 @@ func (l *live) end(e ending) error {
 func (l *live) endGated(e ending, closers *commit.Item) error {
 	err := l.stageClosers(closers, e)
 	if err == nil {
-		closers.Rows = append(closers.Rows, l.nodes.settle(e.status, e.err)...)
+		closers.Rows = append(closers.Rows, l.nodes.Settle(e.status, e.err)...)
 	}
 	l.mu.Unlock()
 	if err != nil { // only the log knows the open entities
@@ -112,10 +113,10 @@ func (l *live) finish(e ending, closers *commit.Item, owner string, then func())
 // ending returns the item that ends the span: its closers, the messages that a cancelled run takes, and the terminal event.
 // It reads waiting messages if some are known, or again is true.
 func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) (*commit.Item, error) {
-	w := l.span.after(l.span.last, l.span.seq)
+	w := l.span.Fork()
 	tail := &commit.Item{}
 	c := &decide.Finish{
-		Thread: l.span.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.row, State: l.span.newState(), Error: e.err,
+		Thread: l.span.Thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.Row, State: l.span.NewState(), Error: e.err,
 		Node: e.node, By: e.by, Trace: l.input.Trace,
 	}
 	if e.status == data.Cancelled && (again || l.inbox.Load() > 0) {
@@ -124,7 +125,7 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 			return nil, err
 		}
 		c.Inbox = lastKey(queued)
-		if err := w.take(tail, queued); err != nil {
+		if err := w.Take(tail, queued); err != nil {
 			return nil, err
 		}
 	}
@@ -132,10 +133,10 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 	if err != nil {
 		return nil, err
 	}
-	if err := w.stage(tail, terminal); err != nil {
+	if err := w.Stage(tail, terminal); err != nil {
 		return nil, err
 	}
-	c.Span.Last, c.Seq = w.last, w.seq
+	c.Span.Last, c.Seq = w.Last(), w.Seq()
 	c.Rows = slices.Concat(closers.Rows, tail.Rows, l.resultRows(e))
 	c.Events = slices.Concat(closers.Events, tail.Events)
 	if owner != l.en.cfg.Instance {
@@ -155,7 +156,7 @@ func (l *live) resultRows(e ending) (rows []data.Row) {
 	}
 	result := &data.RunResult{Key: l.run.Key, Usage: l.run.Usage}
 	if e.status == data.Completed {
-		answer := Plain(clip(e.answer, summaryBytes))
+		answer := data.Plain(data.Clip(e.answer, summaryBytes))
 		result.OutputSummary = &answer
 	}
 	rows = append(rows, result)
@@ -197,18 +198,9 @@ func (e ending) left() agui.WorkerOutput {
 // code returns the reason why a call gets no result of its own.
 func (e ending) code() string {
 	if e.status == data.Cancelled {
-		return codeCancelled
+		return span.CodeCancelled
 	}
-	return codeInterrupted
-}
-
-// after returns a writer that continues behind last with nothing open, for the events of one command. The command's changes
-// stay in the writer, so that the command can be tried again.
-func (sp *span) after(last, seq int64) *span {
-	next := spanOf(sp.thread, sp.runKey, sp.runID, sp.most, last, seq)
-	_ = next.ver.Add(agui.RunStarted{}) // the span is open
-	next.slab = make([]byte, 0, 1<<10)  // usually for a terminal event
-	return next
+	return span.CodeInterrupted
 }
 
 // terminal returns the event that ends the span.
@@ -218,10 +210,10 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 	case data.Failed:
 		return agui.RunError{Base: base, Message: e.err.Message, Code: e.err.Code, Usage: usage}, nil
 	case data.Cancelled:
-		base.Metadata = l.journal.finishMetadata(usage)
+		base.Metadata = l.journal.FinishMetadata(usage)
 		return agui.RunFinished{Base: base, Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: usage}, nil
 	case data.Completed:
-		base.Metadata = l.journal.finishMetadata(usage)
+		base.Metadata = l.journal.FinishMetadata(usage)
 		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: usage}, nil
 	}
 	if err := l.en.commits.Flush(); err != nil { // the run's questions may be on their way to the store
@@ -230,7 +222,7 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 	o, err := commit.RetryUnavailable(l.en.abandoned, func() (agui.Outcome, error) {
 		return tail.Outcome(l.en.abandoned, l.en.store, l.run.Key)
 	})
-	base.Metadata = l.journal.finishMetadata(usage)
+	base.Metadata = l.journal.FinishMetadata(usage)
 	return agui.RunFinished{Base: base, Outcome: o, Usage: usage}, err
 }
 

@@ -98,6 +98,9 @@ type Limits struct {
 // DeletedAtOnce is the default of Limits.DeletedAtOnce. The commits of runs wait for each transaction, whose rows may be large.
 const DeletedAtOnce = 100
 
+// maxState limits the STATE_SNAPSHOT of a thread to the size of an event.
+const maxState = 4 << 20
+
 // WithDefaults returns l with its defaults. accounts says whether there are users.
 func WithDefaults(l Limits, accounts bool) Limits {
 	if l.Runs == 0 {
@@ -109,7 +112,7 @@ func WithDefaults(l Limits, accounts bool) Limits {
 	}
 	l.FrameBytes = cmp.Or(l.FrameBytes, tail.MaxEvent)
 	l.EventBytes = min(max(cmp.Or(l.EventBytes, tail.MaxEvent), tail.LeastEvent), l.FrameBytes)
-	l.StateBytes = min(cmp.Or(l.StateBytes, MaxState), MaxState)
+	l.StateBytes = min(cmp.Or(l.StateBytes, maxState), maxState)
 	l.DeletedAtOnce = cmp.Or(l.DeletedAtOnce, DeletedAtOnce)
 	l.MaxAttempts = cmp.Or(l.MaxAttempts, 3)
 	if l.RunsBytes == 0 {

@@ -3,7 +3,6 @@ package work
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -11,6 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/span"
 )
 
 // loop executes the run's graph until it ends, waits or is taken away. The run keeps its slot until its end is stored and each worker
@@ -44,7 +44,10 @@ type nodeResult struct {
 
 func (l *live) execute() {
 	limit, end := context.WithCancelCause(l.ctx)
-	l.bounds.end = end
+	most := &l.en.cfg.Limits
+	l.span.Bounds = span.Bounds{
+		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.reserved.grow, Exceeded: end,
+	}
 	limit, stop := context.WithTimeoutCause(limit, l.en.cfg.RunTimeout, errTimeout)
 	defer stop()
 	in, err := l.prompt(limit)
@@ -53,7 +56,7 @@ func (l *live) execute() {
 		l.settle(failedWith(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}))
 		return
 	}
-	results := make(chan nodeResult, len(l.nodes.graph.Nodes))
+	results := make(chan nodeResult, len(l.nodes.Graph.Nodes))
 	for running := 0; ; {
 		if limit.Err() != nil { // before any error that its workers return because of it
 			l.overrun(context.Cause(limit))
@@ -120,15 +123,15 @@ func (l *live) settle(e ending) {
 // prompt returns the input of the run's workers. It is the same each time the generation is continued.
 func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 	in := plugins.Input{
-		Query: l.run.InputQuery, State: l.span.began.state, Tools: l.input.Tools, Context: l.input.Context,
+		Query: l.run.InputQuery, State: l.span.Began.State, Tools: l.input.Tools, Context: l.input.Context,
 		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.input.ForwardedProps,
-		ThreadID: l.span.thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project, Overrides: l.input.Overrides,
+		ThreadID: l.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project, Overrides: l.input.Overrides,
 	}
 	l.mu.Lock()
 	for i := range l.history.rows {
 		l.prompts.learn(&l.history.rows[i])
 	}
-	for _, m := range l.span.messages {
+	for m := range l.span.Messages() {
 		l.prompts.learn(m)
 	}
 	l.mu.Unlock()
@@ -137,7 +140,7 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 		if err != nil {
 			return in, err
 		}
-		if q := Query(msgs); q != "" {
+		if q := data.Query(msgs); q != "" {
 			in.Query = q
 			return in, nil
 		}
@@ -147,45 +150,28 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 	}
 }
 
-// scene returns what expressions of nodes are evaluated on now. Their evaluation can take a second, and is not done under mu. Nodes without
-// expressions read only what they need, which has ended and does not change.
-func (l *live) scene(query string, nodes ...*graph.Node) *scene {
-	s := &scene{query, l.span.state(), l.nodes.rows}
-	if !slices.ContainsFunc(nodes, (*graph.Node).Computes) {
-		return s
-	}
-	s.rows = make(map[string]*data.Node, len(l.nodes.rows))
-	for id, row := range l.nodes.rows {
-		now := *row
-		s.rows[id] = &now
-	}
-	return s
-}
-
 // ready returns the nodes that can start now and marks them as started. Those that are skipped are written.
 func (l *live) ready(ctx context.Context, query string) (start []*graph.Node, err error) {
 	for again := true; again; {
 		l.mu.Lock()
-		due, err := l.nodes.due()
-		now := l.scene(query, due...)
+		due, err := l.nodes.Due()
+		now := l.nodes.Scene(query, l.span.State(), due...)
 		l.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
 		again = false
 		for _, n := range due {
-			runs := now.rows[n.ID].Status != data.Pending
-			if !runs {
-				if runs, err = n.Runs(ctx, now.scope, now.rows); err != nil {
-					return nil, err
-				}
+			runs, err := now.Runs(ctx, n)
+			if err != nil {
+				return nil, err
 			}
 			l.mu.Lock()
 			if runs {
-				l.nodes.started[n.ID] = true
+				l.nodes.Start(n)
 				start = append(start, n)
 			} else {
-				l.put(l.nodes.skip(n))
+				l.put(l.nodes.Skip(n))
 				again = true
 			}
 			l.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/span"
 )
 
 // execution executes one node of a run.
@@ -54,25 +55,24 @@ func (x *execution) execute() nodeResult {
 func (x *execution) begin() error {
 	x.l.mu.Lock()
 	defer x.l.mu.Unlock()
-	if x.l.gate != nil {
-		return x.l.gate
+	if x.l.span.Gate() != nil {
+		return x.l.span.Gate()
 	}
-	if last := x.l.nodes.steps[x.n.ID]; last != nil && !last.Status.Final() {
-		x.st = last
+	if x.st = x.l.nodes.Open(x.n); x.st != nil {
 		return nil
 	}
-	now := x.l.scene(x.in.Query, x.n)
+	now := x.l.nodes.Scene(x.in.Query, x.l.span.State(), x.n)
 	x.l.mu.Unlock()
-	query, err := x.n.Query(x.limit, x.in.Query, now.scope, now.rows)
+	query, err := now.Query(x.limit, x.n)
 	x.l.mu.Lock()
 	if err != nil {
 		return err
 	}
-	if x.l.gate != nil {
-		return x.l.gate
+	if x.l.span.Gate() != nil {
+		return x.l.span.Gate()
 	}
 	if query == x.in.Query {
-		query = Shown(query)
+		query = data.Shown(query)
 	}
 	it := x.l.item()
 	if x.st, err = x.l.enter(it, x.n, query); err == nil {
@@ -93,7 +93,7 @@ func (x *execution) attempt() nodeResult {
 	if x.l.run.Agent == "" {
 		in.Workflow = x.l.run.WorkflowID
 	}
-	if x.st.Input != Shown(in.Query) { // otherwise the step has the run's query; the row may hold only its beginning
+	if x.st.Input != data.Shown(in.Query) { // otherwise the step has the run's query; the row may hold only its beginning
 		in.Query = x.st.Input
 	}
 	x.l.enterNode(x.st.Number)
@@ -116,9 +116,9 @@ func (x *execution) attempt() nodeResult {
 // message returns the question of the node's approval, "" for the default.
 func (x *execution) message() (string, error) {
 	x.l.mu.Lock()
-	now := x.l.scene(x.in.Query, x.n)
+	now := x.l.nodes.Scene(x.in.Query, x.l.span.State(), x.n)
 	x.l.mu.Unlock()
-	return x.n.Message(x.limit, now.scope)
+	return now.Message(x.limit, x.n)
 }
 
 // timeout returns how long one execution of a node may take, as set by the workflow or else by the agent.
@@ -138,7 +138,7 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 			why := cmp.Or(out.Error, &agui.OutputError{Code: "tool_failed", Message: out.ResultSummary})
 			err = &plugins.Error{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
 		}
-		return nodeOutput{text: out.ResultSummary, json: graph.ToolResult(x.l.plugins, x.n.Tool, mustJSON(out), &out), made: out.ToolCallArgs}, err
+		return nodeOutput{text: out.ResultSummary, json: graph.ToolResult(x.l.plugins, x.n.Tool, data.MustJSON(out), &out), made: out.ToolCallArgs}, err
 	}
 	agent, ok := x.l.plugins.Agent(x.n.Agent)
 	if !ok {
@@ -160,10 +160,10 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 	if jsonErr != nil { // raw members may be invalid JSON
 		return nodeOutput{}, cmp.Or(err, fmt.Errorf("output: %w", jsonErr))
 	}
-	if len(raw) > answerBytes(x.l.en.cfg.FrameBytes) {
-		raw = mustJSON(bounded(&out, x.l.en.cfg.FrameBytes))
+	if len(raw) > span.AnswerBytes(x.l.en.cfg.FrameBytes) {
+		raw = data.MustJSON(span.Bounded(&out, x.l.en.cfg.FrameBytes))
 	}
-	return nodeOutput{text: clip(out.Answer, shownBytes), json: raw}, err
+	return nodeOutput{text: data.Clip(out.Answer, data.MaxShown), json: raw}, err
 }
 
 // close ends an execution: it writes the step and node rows together with the event that ends the step. If the run is over with it, the
@@ -171,8 +171,8 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 func (x *execution) close(out nodeOutput, err error) nodeResult {
 	x.l.mu.Lock()
 	defer x.l.mu.Unlock()
-	if x.l.gate != nil {
-		return nodeResult{failed: &agui.OutputError{Code: codeInterrupted, Message: x.l.gate.Error()}}
+	if x.l.span.Gate() != nil {
+		return nodeResult{failed: &agui.OutputError{Code: span.CodeInterrupted, Message: x.l.span.Gate().Error()}}
 	}
 	it := x.l.item()
 	if err == nil {
@@ -184,29 +184,22 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 			err = stageErr
 		}
 	}
-	x.s.ended = true
+	x.s.w.Ended = true
 	x.l.turn.Broadcast()
-	now := time.Now()
-	node := x.l.nodes.rows[x.st.NodeID]
 	var r nodeResult
 	switch {
 	case errors.Is(err, plugins.ErrWaiting):
-		x.st.Status, node.Status = data.Waiting, data.Waiting
+		x.l.nodes.Wait(x.st)
 		r.waiting = true
 	case err != nil:
-		r.failed = x.l.explain(x.s.agent, err)
-		x.st.Status, x.st.Error, x.st.CompletedAt = data.Failed, r.failed, &now
-		if !x.again(r) { // otherwise the node continues with its next execution, also after a crash
-			node.Status, node.Error, node.CompletedAt = data.Failed, r.failed, &now
-		}
+		r.failed = x.l.explain(x.s.w.Agent, err)
+		x.l.nodes.Fail(x.st, r.failed, x.again(r))
 	default:
-		text := Plain(out.text)
-		x.st.Status, x.st.Output, x.st.CompletedAt = data.Completed, &text, &now
-		node.Status, node.Output, node.CompletedAt, node.Progress = data.Completed, out.json, &now, 1
+		x.l.nodes.Complete(x.st, data.Plain(out.text), out.json)
 		x.l.progressed(it)
 	}
 	if out.made != nil && x.st.Status.Final() { // a person may have edited it
-		x.st.Input = Plain(string(out.made))
+		x.st.Input = data.Plain(string(out.made))
 	}
 	left := agui.WorkerOutput{Status: agui.StatusSuccess}
 	if r.failed != nil {
@@ -214,13 +207,12 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	}
 	stageErr := x.s.closeOpen(it, left, !r.waiting)
 	if stageErr == nil && !r.waiting { // the end of the span closes waiting steps
-		stageErr = x.l.span.stage(it, agui.StepFinished{Base: agui.Base{Agent: x.s.agent}, StepName: x.st.Name})
+		stageErr = x.l.span.Stage(it, agui.StepFinished{Base: agui.Base{Agent: x.s.w.Agent}, StepName: x.st.Name})
 	}
-	if stageErr != nil && x.l.bounds.exceeded == nil { // a run that has exceeded a limit is closed as a whole
+	if stageErr != nil && !x.l.span.Exceeded() { // a run that has exceeded a limit is closed as a whole
 		x.l.log().Error("step could not be closed", "error", stageErr)
 	}
-	stepRow, nodeRow := *x.st, *node
-	it.Rows = append(it.Rows, &stepRow, &nodeRow)
+	it.Rows = append(it.Rows, x.l.nodes.Rows(x.st)...)
 	if x.l.run.Agent != "" && !r.waiting && !x.again(r) {
 		x.l.closed = it
 		return r
@@ -236,13 +228,12 @@ func (x *execution) again(r nodeResult) bool {
 
 // enter stages the beginning of the node's next execution. l.mu is held.
 func (l *live) enter(it *commit.Item, n *graph.Node, query string) (*data.Step, error) {
-	st, node := l.nodes.begin(n, &l.run, query)
-	stepRow, nodeRow := *st, *node
-	it.Rows = append(it.Rows, &stepRow, &nodeRow)
-	if err := l.span.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
+	st := l.nodes.Begin(n, &l.run, query)
+	it.Rows = append(it.Rows, l.nodes.Rows(st)...)
+	if err := l.span.Stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
 		return nil, err
 	}
-	l.nodes.steps[n.ID] = st
+	l.nodes.Enter(st)
 	return st, nil
 }
 
@@ -251,4 +242,11 @@ type nodeOutput struct {
 	text string
 	json json.RawMessage
 	made json.RawMessage // the arguments of a tool's call, nil unless they are an object
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
 }

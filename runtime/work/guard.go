@@ -18,13 +18,13 @@ func (s *step) GuardAgent(ctx context.Context, u plugins.Use, query string) (agu
 	if !ok {
 		return agui.WorkerOutput{}, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", u.Name)}
 	}
-	if s.nested() >= maxDepth {
+	if s.w.Depth() >= maxDepth {
 		return agui.WorkerOutput{}, errTooDeep
 	}
-	id := NewID()
+	id := data.NewID()
 	for {
-		sub := newStep(ctx, s.l, s.number, s.node, u.Name)
-		sub.subagent, sub.parent, sub.within, sub.messages = s.subagent, s, u.Inside(""), asked(id, query)
+		sub := newStep(ctx, s.l, s.w.Step, s.node, u.Name)
+		sub.w.Subagent, sub.w.Parent, sub.w.Within, sub.messages = s.w.Subagent, &s.w, u.Inside(""), asked(id, query)
 		out, err := s.guardAgent(ctx, sub, u, agent, query)
 		if why, ok := errors.AsType[*plugins.Interrupted](err); ok {
 			if err = sub.interrupt(why); err == nil {
@@ -38,10 +38,10 @@ func (s *step) GuardAgent(ctx context.Context, u plugins.Use, query string) (agu
 
 // guardAgent is one call of a guard.
 func (s *step) guardAgent(ctx context.Context, sub *step, u plugins.Use, agent plugins.Agent, query string) (agui.WorkerOutput, error) {
-	return callPlugin(ctx, s.ctx, &s.l.calls, aWorker, u.Name, func() (agui.WorkerOutput, error) {
+	return callPlugin(ctx, s.w.Ctx, &s.l.calls, aWorker, u.Name, func() (agui.WorkerOutput, error) {
 		ctx, end := s.l.en.trace(ctx, s.l.op(OpAgent, u.Name, ""))
 		out, err := plugins.ExecuteGuard(ctx, agent, sub, plugins.Input{
-			Query: query, State: s.l.currentState(), ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID,
+			Query: query, State: s.l.currentState(), ThreadID: s.l.span.Thread.ID, RunID: s.l.run.ID,
 			User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: u.Name, Execution: 1,
 			Interruptions: s.l.interruptedBefore(),
 		})
@@ -66,7 +66,7 @@ func (s *step) GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, e
 	}
 	c := &toolCall{s: s, m: &data.Memo{}, u: u, guard: true}
 	return c.invoke(ctx, tool, orDefault(tool.Info().Timeout, s.l.en.cfg.ToolTimeout), &plugins.Call{
-		ID: NewID(), Args: args, ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
+		ID: data.NewID(), Args: args, ThreadID: s.l.span.Thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
 	})
 }
 
@@ -77,7 +77,7 @@ func (s *step) ClientResult(tool, call string) (found agui.Message, ok bool) {
 	}
 	s.l.mu.Lock()
 	defer s.l.mu.Unlock()
-	all := s.l.span.fold.Messages()
+	all := s.l.span.Fold.Messages()
 	i := slices.IndexFunc(all, func(m agui.Message) bool { return m.Role == agui.RoleTool && m.ToolCallID == call })
 	if i >= 0 {
 		found = all[i]

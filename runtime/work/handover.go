@@ -76,13 +76,13 @@ func (s *step) pass(ctx context.Context) error {
 		return nil // until the end of the drain
 	}
 	l.mu.Lock()
-	if l.gate != nil || l.released >= maxReleases || l.speaks() {
+	if l.span.Gate() != nil || l.released >= maxReleases || l.speaks() {
 		l.mu.Unlock()
 		return nil
 	}
 	l.atRecord = true
 	l.mu.Unlock()
-	defer stopClock(s.ctx)()
+	defer stopClock(s.w.Ctx)()
 	l.handOver()
 	<-l.ctx.Done()
 	return context.Cause(l.ctx)
@@ -90,7 +90,7 @@ func (s *step) pass(ctx context.Context) error {
 
 // isInside reports whether ctx is of the function of a Do of the step, or of one that the step works for.
 func (s *step) isInside(ctx context.Context) bool {
-	for p := s; p != nil; p = p.parent {
+	for p := &s.w; p != nil; p = p.Parent {
 		if ctx.Value(doingKey{p}) != nil {
 			return true
 		}
@@ -120,13 +120,13 @@ func (l *live) handOver() {
 
 // speaks reports whether a message is open. l.mu is held.
 func (l *live) speaks() bool {
-	return slices.ContainsFunc(l.span.ver.Closers(), func(ev agui.Event) bool { return !isOuter(ev) })
+	return slices.ContainsFunc(l.span.Ver.Closers(), func(ev agui.Event) bool { return !isOuter(ev) })
 }
 
 // calling reports whether a call of a tool has begun, or has no record by which it could go on. l.mu is held.
 func (l *live) calling() bool {
-	return slices.ContainsFunc(l.span.ver.Unanswered(), func(id string) bool {
-		m := l.journal.call(id)
+	return slices.ContainsFunc(l.span.Ver.Unanswered(), func(id string) bool {
+		m := l.journal.Call(id)
 		return m == nil || m.Begun
 	})
 }
@@ -135,9 +135,9 @@ func (l *live) calling() bool {
 func (l *live) record(it *commit.Item, row data.Row) {
 	m, ok := row.(*data.Memo)
 	if ok {
-		m.Event = l.span.last
+		m.Event = l.span.Last()
 	}
-	it.Rows = append(it.Rows, l.journal.add(row))
+	it.Rows = append(it.Rows, l.journal.Add(row))
 	if ok && m.Done {
 		l.released = 0
 		l.progressed(it)

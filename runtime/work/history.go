@@ -76,7 +76,7 @@ func (h *history) runOf(message string) int64 {
 
 // load reads the newest messages, and the instructions if they can be older.
 func (h *history) load(ctx context.Context, l *live, limit int) error {
-	thread, upTo := l.span.thread.Key, l.span.began.upTo
+	thread, upTo := l.span.Thread.Key, l.span.Began.UpTo
 	rows, err := commit.RetryUnavailable(ctx, func() ([]data.Message, error) { return l.en.cfg.Logs.Messages(ctx, thread, upTo, limit) })
 	if err != nil {
 		return err

@@ -341,7 +341,7 @@ func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (
 		}
 		if err == nil && held { // room that the end of the run has left is for none of its calls
 			l.mu.Lock()
-			err = l.gate
+			err = l.span.Gate()
 			l.mu.Unlock()
 		}
 		if err == nil && !held {
@@ -360,7 +360,7 @@ func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (
 	}
 	var over sync.Once
 	end := func() { over.Do(func() { l.settleHold(h, nil) }) }
-	forget := context.AfterFunc(s.ctx, end) // of a worker that does not return
+	forget := context.AfterFunc(s.w.Ctx, end) // of a worker that does not return
 	return func(used *agui.TokenUsage) {
 		if used != nil {
 			l.settleHold(h, used)

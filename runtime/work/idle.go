@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/journal"
 )
 
 // rests knows when all nodes of a run rest: each has calls of tools or models, and all of them are idle. The run lends its slot then. A
@@ -62,11 +63,11 @@ func (l *live) lend() {
 	switch {
 	case rest && !r.lent:
 		r.lent, r.since = true, time.Now()
-		l.bounds.reserved.slot.Release()
+		l.reserved.slot.Release()
 		l.en.freed()
 	case !rest && r.lent:
 		r.lent = false
-		l.bounds.reserved.slot.Force(1)
+		l.reserved.slot.Force(1)
 		if r.taking != nil {
 			r.stop()
 		}
@@ -91,10 +92,10 @@ func (l *live) retake(ctx context.Context) {
 		take, stop := context.WithCancel(ctx)
 		r.taking, r.stop, r.since = make(chan struct{}), stop, time.Now()
 		r.mu.Unlock()
-		slot, err := l.bounds.reserved.of.slots.Take(take, ownerOf(&l.run.RunHead), 1)
+		slot, err := l.reserved.of.slots.Take(take, ownerOf(&l.run.RunHead), 1)
 		r.mu.Lock()
 		if err == nil && r.lent {
-			l.bounds.reserved.slot, r.lent = slot, false
+			l.reserved.slot, r.lent = slot, false
 		} else {
 			slot.Release()
 			l.en.freed()
@@ -134,39 +135,27 @@ func (l *live) pace(until *time.Time) (end func()) {
 
 // rest runs a wait of a call that is counted already, or of one more.
 func (s *step) rest(ctx context.Context, more int, wait func() error) error {
-	s.l.use(s.number, more, 1)
-	defer s.l.use(s.number, -more, -1)
+	s.l.use(s.w.Step, more, 1)
+	defer s.l.use(s.w.Step, -more, -1)
 	defer s.l.retake(ctx) // also after a panic
 	return wait()
 }
 
-// keptPlace is the last segment of the place of what a call keeps.
-const keptPlace = "kept"
-
 // keep is a tool's Keep.
 func (c *toolCall) keep(value json.RawMessage) error {
-	m, err := c.s.memo(plugins.Use{Place: c.u.Inside(keptPlace)})
+	m, err := c.s.memo(plugins.Use{Place: c.u.Inside(journal.KeptPlace)})
 	if err != nil {
 		return err
 	}
 	if value == nil {
 		value = json.RawMessage("null")
 	}
-	return c.s.record(m, value)
+	return c.s.record(m, value, nil)
 }
 
 // kept returns the value that the call at a place in a step has stored, or nil.
 func (l *live) kept(step int, call plugins.Use) json.RawMessage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.keptLocked(step, call)
-}
-
-// keptLocked is kept while l.mu is held.
-func (l *live) keptLocked(step int, call plugins.Use) json.RawMessage {
-	m := l.journal.find(step, call.Inside(keptPlace))
-	if m == nil || string(m.Output) == "null" {
-		return nil
-	}
-	return m.Output
+	return l.journal.Kept(step, call)
 }

@@ -17,15 +17,15 @@ func (s *step) interrupt(why *plugins.Interrupted) error {
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := s.closedBy(l); err != nil {
+	if err := l.span.Closed(&s.w); err != nil {
 		return err
 	}
 	s.takeHeld() // as after a crash: what they end is repeated
-	s.ended = true
+	s.w.Ended = true
 	l.turn.Broadcast()
 	it := l.item()
 	defer l.en.commits.Add(it) // numbered events are written, also before one that is refused
-	if err := l.crash(it, s.agent, why); err != nil {
+	if err := l.crash(it, s.w.Agent, why); err != nil {
 		return err
 	}
 	it.Rows = append(it.Rows, l.takeOwed()...)
@@ -63,7 +63,7 @@ func (c *toolCall) again(info *plugins.Info, why *plugins.Interrupted) bool {
 	l := c.s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.gate != nil || !info.Idempotent && (c.guard || !l.isRepeatable(c.m)) {
+	if l.span.Gate() != nil || !info.Idempotent && (c.guard || !l.isRepeatable(c.m)) {
 		return false
 	}
 	it := l.item()

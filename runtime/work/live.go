@@ -17,22 +17,25 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/journal"
+	"github.com/batonrun/baton/runtime/plan"
+	"github.com/batonrun/baton/runtime/span"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
 // live is a RUNNING run of this instance. Its workers emit through it. Every ending shuts the gate first, so that no event
 // can follow.
 type live struct {
-	en      *Engine
-	t       *tail.Tail
-	source  *commit.Source // shut with the gate
-	bounds  bounds
-	rests   rests
-	offer   *offer         // held from begins until the last worker has returned
-	plugins *host.Registry // the plugins of the offer that the run's project may use
-	input   Input
-	unfit   error    // why the run cannot be executed; it can still be ended
-	run     data.Run // as claimed, except for Attempt
+	en       *Engine
+	t        *tail.Tail
+	source   *commit.Source // shut with the gate
+	reserved *reservation   // nil for a run that is not executed
+	rests    rests
+	offer    *offer         // held from begins until the last worker has returned
+	plugins  *host.Registry // the plugins of the offer that the run's project may use
+	input    Input
+	unfit    error    // why the run cannot be executed; it can still be ended
+	run      data.Run // as claimed, except for Attempt
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -48,13 +51,10 @@ type live struct {
 
 	mu      sync.Mutex   // guards the fields below and span
 	turn    sync.Cond    // the open text message has ended, or the gate is shut
-	gate    error        // the reason why events are refused, nil while they are accepted
-	writing *step        // the step with the open text message
 	spare   *commit.Item // for the next queued item, nil for a new one
-	span    *span
-	owners  owners
-	journal journal
-	nodes   nodes
+	span    *span.Span
+	journal *journal.Journal
+	nodes   *plan.Plan
 	became  data.Status  // the status after end; "" before, or when another owner has the run
 	calls   pluginCalls  // that have not returned
 	prompts *prompts     // nil if prompts are not kept
@@ -84,16 +84,10 @@ type Input struct {
 	RewindTo       string                  `json:"rewindTo,omitempty"` // hide the messages after this one
 	HideFrom       int64                   `json:"hideFrom,omitempty"` // hide the message of this seq and all later ones
 	Edited         *agui.Message           `json:"edited,omitempty"`   // replaces the thread's message of this id when the run starts
-	Kept           []Kept                  `json:"kept,omitempty"`     // nodes that the run does not execute in its first generation, by the beginning of their steps
+	Kept           []plan.Kept             `json:"kept,omitempty"`     // nodes that the run does not execute in its first generation, by the beginning of their steps
 	Resumed        *Resumed                `json:"resumed,omitempty"`  // a step that the run begins in the middle of, in its first generation
 	Overrides      *plugins.ModelOverrides `json:"overrides,omitempty"`
 	Trace          string                  `json:"trace,omitempty"` // the operation that the run belongs to: see Tracer.Parent
-}
-
-// Kept is a node that an earlier run has completed, with the step that did. A rerun has both as its own.
-type Kept struct {
-	Node data.Node
-	Step data.Step
 }
 
 // JSON returns the input as a run's row stores it.
@@ -111,7 +105,7 @@ func (en *Engine) newLive(run *data.Run) *live {
 	l := &live{
 		en: en, run: *run, offer: en.currentOffer(),
 		agentPlaces: places{most: maxSubagents}, callPlaces: places{most: plugins.MaxCalls},
-		journal: newJournal(), owners: make(owners), over: make(chan struct{}), bounds: bounds{cfg: &en.cfg}, rests: rests{nodes: make(map[int]*uses)},
+		journal: journal.New(), over: make(chan struct{}), rests: rests{nodes: make(map[int]*uses)},
 		history: history{turn: make(chan struct{}, 1)}, calls: pluginCalls{counts: &en.abandonments, grace: en.cfg.Grace, all: make(map[*pluginCall]struct{})},
 	}
 	l.calls.log, l.released = l.log, run.Releases()
@@ -130,7 +124,7 @@ func (en *Engine) newLive(run *data.Run) *live {
 	if err != nil {
 		g, l.unfit = new(graph.Graph), err
 	}
-	l.nodes = newNodes(g)
+	l.nodes = plan.New(g)
 	return l
 }
 
@@ -156,7 +150,7 @@ func (l *live) queue(s *step, rows []data.Row, done func(error), evs ...agui.Eve
 		}
 		l.awaitTurn(s)
 	}
-	if err := s.closedBy(l); err != nil {
+	if err := l.span.Closed(&s.w); err != nil {
 		return err
 	}
 	if err := s.owed; err != nil {
@@ -165,7 +159,7 @@ func (l *live) queue(s *step, rows []data.Row, done func(error), evs ...agui.Eve
 	}
 	if s.held != nil {
 		evs = append(s.takeHeld(), evs...)
-		rows = append(s.dos.shown(), rows...)
+		rows = append(s.dos.Shown(), rows...)
 	}
 	if len(evs)+len(rows) == 0 && done == nil {
 		return nil
@@ -215,42 +209,25 @@ func shows(ev agui.Event) bool {
 
 func opensText(ev agui.Event) bool { return ev.Type() == agui.TypeTextMessageStart }
 
-// awaitTurn waits until no text message of another step is open (docs/protocol.md, 2.2).
+// awaitTurn waits until the step may open a text message, or may emit no more.
 func (l *live) awaitTurn(s *step) {
-	for s.closedBy(l) == nil {
-		if l.writing == nil || l.writing.isOrLeads(s) {
+	for l.span.Closed(&s.w) == nil {
+		if l.span.MayOpenText(&s.w) {
 			return
 		}
 		l.turn.Wait()
 	}
 }
 
-// stage attributes ev to the step and stages it.
+// stage stages an event of the step, with the rows that follow from it.
 func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
-	switch ev.Type() {
-	case agui.TypeRunStarted, agui.TypeRunFinished, agui.TypeRunError, agui.TypeMessagesSnapshot:
-		return &plugins.Error{Code: "illegal_event", Message: "A worker may not emit " + string(ev.Type())}
-	}
-	if err := l.bounds.checkState(l.span, ev); err != nil {
-		return err
-	}
-	ev, payload, err := l.span.stored(s.attribute(ev), l.en.cfg.EventBytes)
-	if err != nil {
-		return err
-	}
-	if err := l.bounds.check(l.span, ev, len(payload)); err != nil {
-		return err
-	}
-	if err := l.span.fold.Check(ev); err != nil {
-		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
-	}
-	about, does := entityOf(ev)
-	left := about.kind == "call" && does == closes && l.journal.leftBy(s.number, s.within, about.id) != nil
-	if err := l.owners.check(s, ev, about, does); err != nil && !left {
-		return err
+	left := false
+	if e, ok := ev.(agui.ToolCallResult); ok {
+		left = l.journal.LeftBy(s.w.Step, s.w.Within, e.ToolCallID)
 	}
 	from := len(it.Rows)
-	if err := l.span.stageStored(it, ev, payload); err != nil {
+	ev, err := l.span.Emit(it, &s.w, ev, left)
+	if err != nil {
 		return err
 	}
 	for _, row := range it.Rows[from:] {
@@ -258,24 +235,17 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 			l.prompts.learn(m)
 		}
 	}
-	l.owners.note(s, about, does)
 	l.noteShown(s, ev)
 	switch e := ev.(type) {
-	case agui.TextMessageStart:
-		l.writing = s
 	case agui.TextMessageEnd:
-		l.writing = nil
 		l.turn.Broadcast()
-	case agui.ToolCallStart:
-		l.span.calls[e.ToolCallID] = e.ToolCallName
 	case agui.ToolCallResult:
-		delete(l.span.calls, e.ToolCallID)
 		if left {
-			it.Rows = append(it.Rows, l.journal.complete(e.ToolCallID, &e, l.span.last))
+			it.Rows = append(it.Rows, l.journal.Complete(e.ToolCallID, &e, l.span.Last()))
 		}
 	case agui.Custom:
 		if e.Name == agui.ProgressEvent {
-			if row := l.nodes.progress(s.node, e.Value); row != nil {
+			if row := l.nodes.Progress(s.node, e.Value); row != nil {
 				it.Rows = append(it.Rows, row)
 			}
 		}
@@ -306,12 +276,11 @@ func (l *live) wait(queue func(done func(error)) error) error {
 	return <-stored
 }
 
-// lock shuts the gate. It reports false when it was shut before. l.mu is held.
-func (l *live) lock(cause error) bool {
-	if l.gate != nil {
+// shut lets no event of a worker follow. It reports false when it was called before. l.mu is held.
+func (l *live) shut(cause error) bool {
+	if !l.span.Shut(cause) {
 		return false
 	}
-	l.gate = cause
 	l.source.Shut()
 	l.turn.Broadcast()
 	return true
@@ -320,7 +289,7 @@ func (l *live) lock(cause error) bool {
 // drop stops the workers and writes nothing to the log: the run belongs to another instance, or to the next start.
 func (l *live) drop(cause error) {
 	l.mu.Lock()
-	l.lock(cause)
+	l.shut(cause)
 	l.mu.Unlock()
 	l.cancel(cause)
 }
@@ -347,14 +316,38 @@ func (l *live) broken(err error) {
 	})
 }
 
+// load reads the state of the run's generation: its beginning, nodes, steps, records and messages.
+func (l *live) load(ctx context.Context, run *data.Run, spans []data.Span) error {
+	if err := l.span.LoadBeginning(ctx, l.en.store, run, spans, l.input.State); err != nil {
+		return err
+	}
+	if err := l.nodes.Load(ctx, l.en.store, run); err != nil {
+		return err
+	}
+	records, err := l.en.store.Memos(ctx, run.Key, run.Generation)
+	if err != nil {
+		return err
+	}
+	l.journal.Load(records)
+	return l.span.LoadMessages(ctx, l.en.store, run, spans, records)
+}
+
+// failedCall returns the result of a call that gets no other. If the call has begun with arguments that a person has edited, the result
+// has them: the call may have had its effect. l.mu is held if l is shared.
+func (l *live) failedCall(id, code string) agui.ToolCallResult {
+	result := span.FailedCall(id, l.span.Tool(id), code)
+	result.Output.ToolCallArgs = span.Args(l.journal.Edited(id))
+	return result
+}
+
 // stageClosers stages the events that must precede the terminal event of an ending: ends of messages, results of calls except
 // those that a waiting run has recorded, retractions, and ends of sub-agents and steps. l.mu is held.
 func (l *live) stageClosers(it *commit.Item, e ending) error {
 	output := e.left()
-	if output.Error != nil && l.nodes.has(data.Failed) {
+	if output.Error != nil && l.nodes.Has(data.Failed) {
 		output = agui.WorkerOutput{Status: agui.StatusPartialSuccess} // the open entities belong to nodes that were only stopped
 	}
-	closers := l.span.ver.Closers()
+	closers := l.span.Ver.Closers()
 	outer := slices.IndexFunc(closers, isOuter)
 	if outer < 0 {
 		outer = len(closers)
@@ -362,29 +355,29 @@ func (l *live) stageClosers(it *commit.Item, e ending) error {
 	for _, ev := range closers[:outer] {
 		if end, ok := ev.(agui.TextMessageEnd); ok {
 			out := output
-			out.Answer = l.span.fold.Text(end.MessageID)
+			out.Answer = l.span.Fold.Text(end.MessageID)
 			end.Output = &out
 			ev = end
 		}
-		if err := l.span.stage(it, ev); err != nil {
+		if err := l.span.Stage(it, ev); err != nil {
 			return err
 		}
 	}
-	for _, id := range l.span.ver.Unanswered() {
-		if e.status == data.Waiting && l.journal.call(id) != nil {
+	for _, id := range l.span.Ver.Unanswered() {
+		if e.status == data.Waiting && l.journal.Call(id) != nil {
 			continue
 		}
-		if err := l.span.stage(it, l.failedCall(id, e.code())); err != nil {
+		if err := l.span.Stage(it, l.failedCall(id, e.code())); err != nil {
 			return err
 		}
 	}
 	if e.status != data.Waiting {
-		if err := l.span.retract(it, l.span.cut); err != nil {
+		if err := l.span.RetractCut(it); err != nil {
 			return err
 		}
 	}
 	for _, ev := range closers[outer:] {
-		if err := l.span.stage(it, ev); err != nil {
+		if err := l.span.Stage(it, ev); err != nil {
 			return err
 		}
 	}

@@ -179,7 +179,7 @@ func (en *Engine) logOutcome(it *commit.Item) {
 				level = LevelNotice
 			}
 			if e := run.Error; e != nil {
-				end = append(end, slog.String("code", e.Code), slog.Any("message", errors.New(clip(e.Message, maxLogged)))) // an error loses the secrets of its URLs
+				end = append(end, slog.String("code", e.Code), slog.Any("message", errors.New(data.Clip(e.Message, maxLogged)))) // an error loses the secrets of its URLs
 				if finish, ok := it.Command.(*decide.Finish); ok && finish.Node != "" {
 					end = append(end, slog.String("node", finish.Node))
 				}
@@ -228,7 +228,7 @@ func (en *Engine) about(head *data.RunHead) *slog.Logger {
 
 // log returns a logger that names the same.
 func (l *live) log() *slog.Logger {
-	log := l.en.log.With("run", l.run.ID, "thread", l.span.thread.ID, "user", l.run.User, "project", l.run.Project)
+	log := l.en.log.With("run", l.run.ID, "thread", l.span.Thread.ID, "user", l.run.User, "project", l.run.Project)
 	return log.With(TraceOf(l.input.Trace)...)
 }
 
@@ -250,7 +250,7 @@ func traceID(parent string) string {
 
 // op returns an operation of the run.
 func (l *live) op(kind OpKind, name, id string) Op {
-	return Op{Kind: kind, Name: name, ID: id, Run: l.run.ID, Thread: l.span.thread.ID, Project: l.run.Project}
+	return Op{Kind: kind, Name: name, ID: id, Run: l.run.ID, Thread: l.span.Thread.ID, Project: l.run.Project}
 }
 
 // untrace ends the run's own operation.
@@ -294,9 +294,9 @@ func (s *step) KeepsPrompts() bool { return s.l.prompts != nil }
 func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.Context, func(plugins.ModelCall, *plugins.ModelAnswer, error)) {
 	began := time.Now()
 	ctx, end := s.l.en.tracer.Begin(ctx, s.l.op(OpModel, "", ""))
-	state := agui.ModelCall{ID: NewID(), Status: agui.ModelStarted}
+	state := agui.ModelCall{ID: data.NewID(), Status: agui.ModelStarted}
 	a := &asking{step: s, prompt: data.Prompt{
-		PromptResult: data.PromptResult{Status: state.Status}, RunKey: s.l.run.Key, ID: state.ID, Step: s.number, StartedAt: began,
+		PromptResult: data.PromptResult{Status: state.Status}, RunKey: s.l.run.Key, ID: state.ID, Step: s.w.Step, StartedAt: began,
 	}}
 	open := s.emitOwn(state.Event(), func() []data.Row { return a.begin(p) })
 	if !open {
@@ -311,7 +311,7 @@ func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.C
 		if !open {
 			return
 		}
-		state.Status, state.Error, state.FinishReason = agui.ModelFinished, refusal(err), Plain(clip(c.FinishReason, 200))
+		state.Status, state.Error, state.FinishReason = agui.ModelFinished, refusal(err), data.Plain(data.Clip(c.FinishReason, 200))
 		if state.Error != nil {
 			state.Status = agui.ModelFailed
 		}
@@ -328,7 +328,7 @@ func refusal(err error) *agui.OutputError {
 		return nil
 	}
 	if e, ok := errors.AsType[*plugins.Error](err); ok && e.Code != "" {
-		return &agui.OutputError{Code: Plain(clip(e.Code, 200)), Message: Plain(clip(e.Message, maxText)), Retryable: e.Retryable}
+		return &agui.OutputError{Code: data.Plain(data.Clip(e.Code, 200)), Message: data.Plain(data.Clip(e.Message, maxText)), Retryable: e.Retryable}
 	}
 	return &agui.OutputError{Code: "failed", Message: "The model's answer did not come"}
 }

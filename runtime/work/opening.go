@@ -12,6 +12,8 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/plan"
+	"github.com/batonrun/baton/runtime/span"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -37,28 +39,28 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 		if err != nil {
 			return err
 		}
-		if err := newReading(o.l, o.row, spans).load(ctx); err != nil {
+		if err := o.l.load(ctx, o.row, spans); err != nil {
 			return err
 		}
 		o.l.inbox.Store(int64(len(queued)))
-		if err := o.l.span.started(o.it, o.row, nil, answersIn(asked), o.l.input.Trace); err != nil {
+		if err := o.l.span.Started(o.it, o.row, nil, answersIn(asked), traceID(o.l.input.Trace)); err != nil {
 			return err
 		}
 		return o.answered(asked)
 	}
-	o.l.span.began = began{state: o.th.State, upTo: o.l.span.row.First}
+	o.l.span.Began = span.Began{State: o.th.State, UpTo: o.l.span.Row.First}
+	var before int
+	var kept []plan.Kept
 	if o.row.Generation > 1 { // its steps are numbered after those of earlier generations
 		steps, err := o.l.en.store.Steps(ctx, o.row.Project, o.row.Key, 0, 1)
 		if err != nil {
 			return err
 		}
-		o.l.nodes.count = steps.Total
-	}
-	var kept []Kept
-	if o.row.Generation == 1 {
+		before = steps.Total
+	} else {
 		kept = o.l.input.Kept
 	}
-	o.it.Rows = append(o.it.Rows, o.l.nodes.reset(o.row, kept)...)
+	o.it.Rows = append(o.it.Rows, o.l.nodes.Reset(o.row, before, kept)...)
 	if edited := o.l.input.Edited; edited != nil && o.row.Generation == 1 {
 		if err := o.keepFormer(ctx, edited.ID); err != nil {
 			return err
@@ -68,7 +70,7 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 	}
 	first, rest := fitting(queued, o.l.en.cfg.FrameBytes)
 	o.l.inbox.Store(int64(len(rest))) // they come with its next Next, or the run is continued for them
-	if err := o.l.span.started(o.it, o.row, first, nil, o.l.input.Trace); err != nil {
+	if err := o.l.span.Started(o.it, o.row, first, nil, traceID(o.l.input.Trace)); err != nil {
 		return err
 	}
 	if err := o.prepare(ctx); err != nil {
@@ -93,7 +95,7 @@ func (o *opening) keepFormer(ctx context.Context, id string) error {
 	for i := range rows {
 		if m := &rows[i]; m.ID == id && m.Seq > 0 {
 			o.it.Rows = append(o.it.Rows, &data.PromptPiece{
-				RunKey: cmp.Or(m.RunKey, o.row.Key), ID: FormerID(o.th.Key, m.Seq), Body: mustJSON(Said{Message: m.Message}),
+				RunKey: cmp.Or(m.RunKey, o.row.Key), ID: FormerID(o.th.Key, m.Seq), Body: data.MustJSON(Said{Message: m.Message}),
 			})
 		}
 	}
@@ -107,7 +109,7 @@ func (o *opening) enterAgent(first []data.Message) error {
 	if o.row.Agent == "" || !asked {
 		return nil
 	}
-	_, err := o.l.enter(o.it, o.l.nodes.graph.Nodes[0], Shown(cmp.Or(Query(tail.Contents(first)), o.row.InputQuery)))
+	_, err := o.l.enter(o.it, o.l.nodes.Graph.Nodes[0], data.Shown(cmp.Or(data.Query(tail.Contents(first)), o.row.InputQuery)))
 	return err
 }
 
@@ -144,11 +146,11 @@ func (o *opening) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	o.l.span.began.state = state
+	o.l.span.Began.State = state
 	if len(hides) == 0 && string(state) == string(o.th.State) {
 		return nil
 	}
-	return o.l.span.stage(o.it, agui.StateSnapshot{Snapshot: state})
+	return o.l.span.Stage(o.it, agui.StateSnapshot{Snapshot: state})
 }
 
 // rolledBack returns the messages to hide of the runs that this run has rolled back, and the state before the oldest of
@@ -209,13 +211,13 @@ func (o *opening) rewound(ctx context.Context, hides []data.Hide) error {
 		}
 	}
 	for i := range left {
-		if key := left[i].RunKey; key != 0 && key != o.l.run.Key && !slices.Contains(o.l.span.began.shows, key) {
-			o.l.span.began.shows = append(o.l.span.began.shows, key)
+		if key := left[i].RunKey; key != 0 && key != o.l.run.Key && !slices.Contains(o.l.span.Began.Shows, key) {
+			o.l.span.Began.Shows = append(o.l.span.Began.Shows, key)
 		}
 	}
 	o.it.Rows = append(before, o.it.Rows...)
-	msgs := append(tail.Contents(left), o.l.span.fold.Messages()...) // messages that this run brings
-	return o.l.span.stage(o.it, agui.MessagesSnapshot{Messages: tail.Newest(msgs, o.l.en.cfg.FrameBytes)})
+	msgs := append(tail.Contents(left), o.l.span.Fold.Messages()...) // messages that this run brings
+	return o.l.span.Stage(o.it, agui.MessagesSnapshot{Messages: tail.Newest(msgs, o.l.en.cfg.FrameBytes)})
 }
 
 // asked reads the run's interrupts, before its records: the claim fails if the run gets another answer meanwhile.
@@ -226,8 +228,7 @@ func (o *opening) asked(ctx context.Context) ([]data.Interrupt, error) {
 		case data.InterruptAnswered:
 			o.answers++
 		case data.InterruptOpen:
-			row := *in
-			o.l.journal.add(&row)
+			o.l.journal.Add(new(*in))
 		}
 	}
 	o.l.asked.Store(true)
@@ -237,7 +238,7 @@ func (o *opening) asked(ctx context.Context) ([]data.Interrupt, error) {
 // answered opens the span of an answer: waiting steps continue, and a client's answers for its own tools become results.
 func (o *opening) answered(all []data.Interrupt) error {
 	var owed []string
-	for _, m := range o.l.journal.calls() {
+	for _, m := range o.l.journal.Calls() {
 		owed = append(owed, m.CallID)
 	}
 	for i := range all {
@@ -245,11 +246,10 @@ func (o *opening) answered(all []data.Interrupt) error {
 			owed = append(owed, all[i].ID)
 		}
 	}
-	o.l.span.ver.Owe(owed...)
-	for _, st := range o.l.nodes.resume(all) {
-		stepRow, nodeRow := *st, *o.l.nodes.rows[st.NodeID]
-		o.it.Rows = append(o.it.Rows, &stepRow, &nodeRow)
-		if err := o.l.span.stage(o.it, agui.StepStarted{Base: agui.Base{Agent: o.l.nodes.graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
+	o.l.span.Ver.Owe(owed...)
+	for _, st := range o.l.nodes.Resume(all) {
+		o.it.Rows = append(o.it.Rows, o.l.nodes.Rows(st)...)
+		if err := o.l.span.Stage(o.it, agui.StepStarted{Base: agui.Base{Agent: o.l.nodes.Graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
 			return err
 		}
 	}
@@ -271,15 +271,14 @@ func (o *opening) take(in *data.Interrupt) error {
 	if !in.Frontend {
 		return nil
 	}
-	m := o.l.journal.find(in.Step, in.Place)
+	m := o.l.journal.Find(in.Step, in.Place)
 	a, err := takenOf(in)
 	var out agui.ToolOutput
 	if m == nil || err != nil || json.Unmarshal(m.Output, &out) != nil {
 		return fmt.Errorf("frontend call %s has no record", in.ID)
 	}
-	delete(o.l.span.calls, in.ID)
-	return o.l.span.stage(o.it, agui.ToolCallResult{
-		MessageID: cmp.Or(a.MessageID, NewID()), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out,
+	return o.l.span.Stage(o.it, agui.ToolCallResult{
+		MessageID: cmp.Or(a.MessageID, data.NewID()), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out,
 	})
 }
 
@@ -293,54 +292,54 @@ func (o *opening) lastWords(ctx context.Context, spans []data.Span, queued []dat
 		if asked, err = o.asked(ctx); err != nil {
 			return err
 		}
-		if err := newReading(o.l, o.row, spans).load(ctx); err != nil {
+		if err := o.l.load(ctx, o.row, spans); err != nil {
 			return err
 		}
 	}
 	if e.status != data.Cancelled {
-		o.it.Rows = append(o.it.Rows, &data.Hide{ThreadKey: o.l.span.thread.Key, RunKey: o.row.Key, Queued: true})
+		o.it.Rows = append(o.it.Rows, &data.Hide{ThreadKey: o.l.span.Thread.Key, RunKey: o.row.Key, Queued: true})
 		queued = nil
 	}
 	first, rest := fitting(queued, o.l.en.cfg.FrameBytes)
-	if err := o.l.span.started(o.it, o.row, first, answersIn(asked), o.l.input.Trace); err != nil {
+	if err := o.l.span.Started(o.it, o.row, first, answersIn(asked), traceID(o.l.input.Trace)); err != nil {
 		return err
 	}
-	if err := o.l.span.take(o.it, rest); err != nil {
+	if err := o.l.span.Take(o.it, rest); err != nil {
 		return err
 	}
 	if begun {
 		if err := o.failOwed(asked); err != nil {
 			return err
 		}
-		o.it.Rows = append(o.it.Rows, o.l.nodes.settle(e.status, e.err)...)
+		o.it.Rows = append(o.it.Rows, o.l.nodes.Settle(e.status, e.err)...)
 	}
 	terminal, err := o.l.terminal(e)
 	if err != nil {
 		return err
 	}
-	return o.l.span.stage(o.it, terminal)
+	return o.l.span.Stage(o.it, terminal)
 }
 
 // failOwed gives the open calls of a waiting run failed results, and the calls that a client has answered the client's
 // results.
 func (o *opening) failOwed(all []data.Interrupt) error {
-	code := codeCancelled
+	code := span.CodeCancelled
 	for i := range all {
 		switch in := &all[i]; in.Status {
 		case data.InterruptOpen:
 			if in.Frontend {
-				code = codeInterrupted
+				code = span.CodeInterrupted
 			}
 		case data.InterruptAnswered:
-			o.l.span.ver.Owe(in.ID)
+			o.l.span.Ver.Owe(in.ID)
 			if err := o.take(in); err != nil {
 				return err
 			}
 		}
 	}
-	for _, m := range o.l.journal.calls() {
-		o.l.span.ver.Owe(m.CallID)
-		if err := o.l.span.stage(o.it, failedCall(m.CallID, m.Tool, code)); err != nil {
+	for _, m := range o.l.journal.Calls() {
+		o.l.span.Ver.Owe(m.CallID)
+		if err := o.l.span.Stage(o.it, span.FailedCall(m.CallID, m.Tool, code)); err != nil {
 			return err
 		}
 	}

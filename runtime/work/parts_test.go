@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"slices"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/data"
 )
 
 // closing is an agent that counts its calls of Close.
@@ -87,34 +85,12 @@ func TestClientTools_AnswerFittingCalls(t *testing.T) {
 	}
 }
 
-// The innermost Do owns a message; among Dos that run side by side no one does.
-func TestDoings_NameTheMessagesOfTheInnermost(t *testing.T) {
-	t.Parallel()
-	sp := &span{messages: make(map[string]*data.Message)}
-	outer := &doing{memo: data.Memo{Place: "do:a#1"}}
-	inner := &doing{outer: outer, memo: data.Memo{Place: "do:a#1/do:b#1"}}
-	nested := doings{outer, inner}
-	nested.showing(agui.TextMessageStart{MessageID: "m"}, sp)
-	rows := nested.showing(agui.TextMessageEnd{MessageID: "m"}, sp)
-	if len(rows) != 1 || rows[0].(*data.Memo).Place != inner.memo.Place || string(rows[0].(*data.Memo).Output) != `["m"]` {
-		t.Errorf("the end of a message is stored with %v", rows)
-	}
-	if rows := nested.shown(); rows != nil {
-		t.Errorf("named messages are stored again: %v", rows)
-	}
-	side := doings{outer, {}, {}}
-	side.showing(agui.TextMessageStart{MessageID: "n"}, sp)
-	if side.inner() != nil || slices.ContainsFunc(side, func(d *doing) bool { return slices.Contains(d.shown, "n") }) {
-		t.Error("a message of Dos side by side has an owner")
-	}
-}
-
 func TestRuns_ForgetOnce(t *testing.T) {
 	t.Parallel()
 	rs := &runs{live: make(map[int64]*live), abandoned: make(chan struct{}), fenced: make(chan struct{})}
 	l, other := &live{over: make(chan struct{})}, &live{over: make(chan struct{})}
 	l.run.Key, other.run.Key = 1, 1
-	l.bounds.reserved = new(reservation)
+	l.reserved = new(reservation)
 	rs.addRun(l)
 	rs.executing.Done()
 	rs.forget(other)

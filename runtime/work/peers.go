@@ -170,10 +170,10 @@ func (en *Engine) introduce(ctx context.Context) error {
 		return nil
 	}
 	a := about{en.cfg.Identity, en.Plugins().Offer()}
-	s := data.Server{About: mustJSON(a)}
+	s := data.Server{About: data.MustJSON(a)}
 	if len(s.About) > maxAbout {
 		a.Offer = nil
-		s.About = mustJSON(a)
+		s.About = data.MustJSON(a)
 	}
 	sum := sha256.Sum256(s.About)
 	if s.Hash = hex.EncodeToString(sum[:]); s.Hash == sent {
@@ -184,7 +184,7 @@ func (en *Engine) introduce(ctx context.Context) error {
 		en.log.Warn("this server offers too much to tell the others: for them it may execute anything")
 	}
 	if s.About != nil || now != load {
-		s.Load = mustJSON(now)
+		s.Load = data.MustJSON(now)
 		if err := en.store.Tell(ctx, &s); err != nil {
 			return err
 		}
@@ -365,8 +365,8 @@ func (en *Engine) declines(l *live) bool {
 
 // plan returns the nodes of the run's graph.
 func (l *live) plan() []plugins.Node {
-	nodes := make([]plugins.Node, len(l.nodes.graph.Nodes))
-	for i, n := range l.nodes.graph.Nodes {
+	nodes := make([]plugins.Node, len(l.nodes.Graph.Nodes))
+	for i, n := range l.nodes.Graph.Nodes {
 		nodes[i] = n.Node
 	}
 	return nodes

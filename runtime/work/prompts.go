@@ -219,10 +219,10 @@ func (r *references) message(m *plugins.PromptMessage) {
 	}
 	said := Said{m.Message, m.Changes}
 	said.Message.ID = "" // messages that differ only in it are one piece
-	body := mustJSON(said)
+	body := data.MustJSON(said)
 	if len(body) > maxPiece {
 		said = Said{agui.Message{Role: m.Role, ToolCallID: m.ToolCallID}, []plugins.PromptChange{{Kind: "cut", Of: m.ToolCallID, Why: tooLong(len(body))}}}
-		body = mustJSON(said)
+		body = data.MustJSON(said)
 	}
 	r.piece(RefMessage, body, cmp.Or(r.runs[m.ID], r.run)) // a copy is removed with its message
 }
@@ -234,8 +234,8 @@ func tooLong(size int) string {
 // sent returns the references for a prompt and the rows of its new pieces.
 func (p *prompts) sent(prompt *plugins.Prompt) (string, []data.Row) {
 	r := &references{prompts: p}
-	offer := mustJSON(Offer{Tools: prompt.Tools, Parameters: prompt.Parameters})
-	all := mustJSON(Offer{prompt.System, prompt.Tools, prompt.Parameters})
+	offer := data.MustJSON(Offer{Tools: prompt.Tools, Parameters: prompt.Parameters})
+	all := data.MustJSON(Offer{prompt.System, prompt.Tools, prompt.Parameters})
 	switch {
 	case len(offer) <= smallOffer && len(all) <= maxPiece:
 		r.piece(RefOffer, all, r.run)
@@ -244,10 +244,10 @@ func (p *prompts) sent(prompt *plugins.Prompt) (string, []data.Row) {
 			if len(text) > maxPiece {
 				text = tooLong(len(text))
 			}
-			r.piece(RefInstructions, mustJSON(text), r.run)
+			r.piece(RefInstructions, data.MustJSON(text), r.run)
 		}
 		if len(offer) > maxPiece {
-			offer = mustJSON(Offer{Parameters: mustJSON(map[string]string{"tools": tooLong(len(offer))})})
+			offer = data.MustJSON(Offer{Parameters: data.MustJSON(map[string]string{"tools": tooLong(len(offer))})})
 		}
 		r.piece(RefOffer, offer, r.run)
 	}
@@ -296,7 +296,7 @@ func (a *asking) begin(prompt *plugins.Prompt) []data.Row {
 	l.asking = append(l.asking, a)
 	var pieces []data.Row
 	if prompt != nil {
-		a.prompt.Provider, a.prompt.Model = Plain(clip(prompt.Provider, 200)), Plain(clip(prompt.Model, 200))
+		a.prompt.Provider, a.prompt.Model = data.Plain(data.Clip(prompt.Provider, 200)), data.Plain(data.Clip(prompt.Model, 200))
 		if l.prompts != nil {
 			a.changes, a.prompt.Changes = prompt.Changes, listJSON(prompt.Changes)
 			a.prompt.Sent, pieces = l.prompts.sent(prompt)
@@ -315,7 +315,7 @@ func (a *asking) over() {
 // ended returns the rows of the call's end. l.mu is held.
 func (a *asking) ended(state *agui.ModelCall, c *plugins.ModelCall, answer *plugins.ModelAnswer) []data.Row {
 	end := &data.PromptEnd{RunKey: a.prompt.RunKey, ID: state.ID, PromptResult: data.PromptResult{
-		Status: state.Status, Provider: Plain(clip(c.Usage.Provider, 200)), Model: Plain(clip(c.Usage.Model, 200)),
+		Status: state.Status, Provider: data.Plain(data.Clip(c.Usage.Provider, 200)), Model: data.Plain(data.Clip(c.Usage.Model, 200)),
 		FinishReason: state.FinishReason, Error: state.Error, Took: max(time.Since(a.prompt.StartedAt), 1),
 	}}
 	if state.Usage != nil {
@@ -347,13 +347,13 @@ func listJSON(changes []plugins.PromptChange) json.RawMessage {
 	}
 	size := 0
 	for i := range changes {
-		if size += len(mustJSON(changes[i])) + 1; size > maxChanges {
+		if size += len(data.MustJSON(changes[i])) + 1; size > maxChanges {
 			rest := fmt.Sprintf("%d more changes are not kept: %d bytes are the most", len(changes)-i, maxChanges)
 			changes = append(slices.Clip(changes[:i]), plugins.PromptChange{Kind: "cut", Why: rest})
 			break
 		}
 	}
-	return mustJSON(changes)
+	return data.MustJSON(changes)
 }
 
 // answer returns the references for an answer: to the messages that show it, or to a piece if they do not have all of it or more.
@@ -362,17 +362,17 @@ func (a *asking) answer(answer *plugins.ModelAnswer) (string, []data.Row) {
 	r := &references{prompts: l.prompts}
 	var shown Answered
 	for _, id := range a.shown {
-		m, ok := l.span.fold.Message(id)
-		row := l.span.messages[id]
-		if !ok || row == nil || row.Seq == 0 {
+		m, ok := l.span.Fold.Message(id)
+		seq := l.span.SeqOf(id)
+		if !ok || seq == 0 {
 			continue
 		}
 		for i := range m.ToolCalls {
-			m.ToolCalls[i].Arguments = l.span.fold.Arguments(m.ToolCalls[i].ID)
+			m.ToolCalls[i].Arguments = l.span.Fold.Arguments(m.ToolCalls[i].ID)
 		}
 		shown.Add(&m)
 		r.closeRange() // a range would include other messages
-		r.seq(row.Seq)
+		r.seq(seq)
 	}
 	if answer == nil || answer.Text == "" && answer.Reasoning == "" && len(answer.Calls) == 0 {
 		return r.String(), nil
@@ -381,9 +381,9 @@ func (a *asking) answer(answer *plugins.ModelAnswer) (string, []data.Row) {
 	if whole.equal(&shown) {
 		return r.String(), nil
 	}
-	body := mustJSON(whole)
+	body := data.MustJSON(whole)
 	if len(body) > maxPiece {
-		body = mustJSON(Answered{Text: tooLong(len(body))})
+		body = data.MustJSON(Answered{Text: tooLong(len(body))})
 	}
 	r = &references{prompts: l.prompts}
 	r.piece(RefAnswer, body, r.run)

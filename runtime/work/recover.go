@@ -3,7 +3,6 @@ package work
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/batonrun/baton/plugins"
@@ -11,6 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/span"
 )
 
 // recover counts the queue, completes the deletions that earlier instances began, and takes over the runs that they left RUNNING. In a
@@ -90,8 +90,8 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	if err != nil {
 		return en.fail(ctx, run, fromRows, unreadable, err, nil)
 	}
-	l.bounds.reserved = reserved
-	from, last := run.Owner, l.span.last-int64(len(it.Events))
+	l.reserved = reserved
+	from, last := run.Owner, l.span.Last()-int64(len(it.Events))
 	l.spoke = true
 	err = en.decide(&commit.Item{
 		Owner: ownerOf(&run.RunHead), Records: it.Records,
@@ -147,6 +147,9 @@ func crashed(ctx context.Context, store data.Store, instance string) (bool, erro
 	return in.End != data.EndLeft && in.End != data.EndFenced, err
 }
 
+// codeUnstored is the code of a run whose events could not be stored.
+const codeUnstored = "storage_error"
+
 // The errors of runs that cannot go on.
 var (
 	illegible  = &agui.OutputError{Code: "definition_invalid", Message: "What the run was started with cannot be read any more"}
@@ -196,7 +199,7 @@ func (l *live) endReadBack(it *commit.Item, e ending, then func()) error {
 	if err := l.stageClosers(it, e); err != nil {
 		return err
 	}
-	it.Rows = append(it.Rows, l.nodes.settle(e.status, e.err)...)
+	it.Rows = append(it.Rows, l.nodes.Settle(e.status, e.err)...)
 	err := l.finish(e, it, l.run.Owner, then)
 	if errors.Is(err, decide.ErrCancelAsked) {
 		if e, err = l.cancelledElsewhere(l.run.Owner); err == nil {
@@ -251,20 +254,20 @@ func (en *Engine) readRows(ctx context.Context, run *data.Run, it *commit.Item) 
 	n := len(spans)
 	open := n > 0 && spans[n-1].Last == 0
 	if open {
-		l.span = openSpan(en.cfg.FrameBytes, &th, run, &spans[n-1], last, seq)
-		_ = l.span.ver.Add(agui.RunStarted{})
+		l.span = span.Open(en.cfg.FrameBytes, &th, &spans[n-1], last, seq)
+		_ = l.span.Ver.Add(agui.RunStarted{})
 	} else {
-		l.span = nextSpan(en.cfg.FrameBytes, &th, run, last, seq)
+		l.span = span.Next(en.cfg.FrameBytes, &th, run, last, seq)
 	}
-	if err := newReading(l, run, spans).load(ctx); errors.Is(err, data.ErrUnavailable) {
+	if err := l.load(ctx, run, spans); errors.Is(err, data.ErrUnavailable) {
 		return nil, err // any other error is about the rows, which stay as they are
 	}
 	if open {
-		return l, l.span.stage(it, agui.StateSnapshot{Snapshot: l.span.state()})
+		return l, l.span.Stage(it, agui.StateSnapshot{Snapshot: l.span.State()})
 	}
-	row := l.span.row
+	row := l.span.Row
 	it.Rows = append(it.Rows, &row)
-	return l, l.span.started(it, run, nil, nil, l.input.Trace)
+	return l, l.span.Started(it, run, nil, nil, traceID(l.input.Trace))
 }
 
 // readLog makes the live form of a RUNNING run from its log and rows, with all entities that its last owner left open.
@@ -283,9 +286,8 @@ func (en *Engine) readLog(ctx context.Context, run *data.Run) (*live, error) {
 	l := en.newLive(run)
 	l.asked.Store(true) // its last owner may have asked
 	last := &spans[len(spans)-1]
-	l.span = openSpan(en.cfg.FrameBytes, &th, run, last, last.First-1, th.LastSeq)
-	rd := newReading(l, run, spans)
-	if err := rd.load(ctx); err != nil {
+	l.span = span.Open(en.cfg.FrameBytes, &th, last, last.First-1, th.LastSeq)
+	if err := l.load(ctx, run, spans); err != nil {
 		return nil, err
 	}
 	asked, err := en.store.Interrupts(ctx, run.Key)
@@ -296,18 +298,10 @@ func (en *Engine) readLog(ctx context.Context, run *data.Run) (*live, error) {
 		in := &asked[i]
 		if in.Status == data.InterruptAnswered { // the next span uses it
 			in.Status, in.Payload = data.InterruptOpen, nil
-			l.journal.reopen(in)
+			l.journal.Reopen(in)
 		}
 		if in.Status == data.InterruptOpen {
-			l.journal.add(in)
-		}
-	}
-	before := make([]agui.Message, 0, len(l.span.messages))
-	for _, m := range l.span.fold.Messages() {
-		if l.span.messages[m.ID].EventID < l.span.row.First {
-			before = append(before, m)
-		} else {
-			delete(l.span.messages, m.ID) // the span begins it
+			l.journal.Add(in)
 		}
 	}
 	if n, err := en.store.Queued(ctx, run.Key); err == nil {
@@ -315,7 +309,7 @@ func (en *Engine) readLog(ctx context.Context, run *data.Run) (*live, error) {
 	} else {
 		return nil, err
 	}
-	return l, rd.replay(ctx, before)
+	return l, l.span.Replay(ctx, en.store, l.journal.Owed)
 }
 
 // repair stages the end of the work that a crash has cut short in a run that is taken over, or in a step of a live run.
@@ -328,17 +322,17 @@ type repair struct {
 // stage stages an event.
 func (r *repair) stage(ev agui.Event) error {
 	if r.s == nil {
-		return r.l.span.stage(r.it, ev)
+		return r.l.span.Stage(r.it, ev)
 	}
 	return r.l.stage(r.it, r.s, ev)
 }
 
-// isCut reports whether the crash has cut an entity short.
-func (r *repair) isCut(about entity) bool { return r.s == nil || r.l.owners.within(r.s, about) }
+// isCut reports whether the crash has cut short what an event is about.
+func (r *repair) isCut(ev agui.Event) bool { return r.s == nil || r.l.span.Owns(&r.s.w, ev) }
 
 // isCutAt reports whether the crash has cut a memo's place short.
 func (r *repair) isCutAt(m *data.Memo) bool {
-	return r.s == nil || m.Step == r.s.number && strings.HasPrefix(m.Place, r.s.within)
+	return r.s == nil || m.Step == r.s.w.Step && strings.HasPrefix(m.Place, r.s.w.Within)
 }
 
 // interrupt closes the entities that a crash has cut short, so that the steps can go on: unfinished messages are ended and
@@ -349,17 +343,17 @@ func (r *repair) interrupt() error {
 	l, it := r.l, r.it
 	thoughts := make(map[string]bool)
 	var unended []string
-	for _, ev := range l.span.ver.Closers() {
-		if about, _ := entityOf(ev); !r.isCut(about) || r.staysOpen(ev) {
+	for _, ev := range l.span.Ver.Closers() {
+		if !r.isCut(ev) || r.staysOpen(ev) {
 			continue
 		}
 		switch e := ev.(type) {
 		case agui.SubagentFinished:
-			ev = agui.SubagentError{Base: e.Base, Message: "The agent was interrupted", Code: codeInterrupted}
+			ev = agui.SubagentError{Base: e.Base, Message: "The agent was interrupted", Code: span.CodeInterrupted}
 		case agui.TextMessageEnd:
 			e.Output = &agui.WorkerOutput{
-				Status: agui.StatusFailed, Answer: l.span.fold.Text(e.MessageID),
-				Error: &agui.OutputError{Code: codeInterrupted, Message: "The message was interrupted", Retryable: true},
+				Status: agui.StatusFailed, Answer: l.span.Fold.Text(e.MessageID),
+				Error: &agui.OutputError{Code: span.CodeInterrupted, Message: "The message was interrupted", Retryable: true},
 			}
 			ev, unended = e, append(unended, e.MessageID)
 		case agui.ReasoningMessageEnd:
@@ -369,15 +363,10 @@ func (r *repair) interrupt() error {
 			return err
 		}
 	}
-	for _, row := range it.Rows {
-		if m, ok := row.(*data.Message); ok && thoughts[m.ID] {
-			m.State = data.MessageHidden
-			l.span.messages[m.ID].State = data.MessageHidden
-		}
-	}
-	for _, id := range l.span.ver.Unanswered() {
-		m := l.journal.call(id)
-		if !r.isCut(callEntity(id)) && (m == nil || !r.isCutAt(m)) {
+	l.span.HideCompleted(it, thoughts)
+	for _, id := range l.span.Ver.Unanswered() {
+		m := l.journal.Call(id)
+		if r.s != nil && !l.span.Owns(&r.s.w, agui.ToolCallStart{ToolCallID: id}) && (m == nil || !r.isCutAt(m)) {
 			continue
 		}
 		if m != nil && m.Tool != "" && (l.isRepeatable(m) || !l.plugins.Settled(m.Tool)) { // the call itself decides when it is opened again
@@ -387,23 +376,17 @@ func (r *repair) interrupt() error {
 			return err
 		}
 	}
-	return r.retract(slices.DeleteFunc(unended, func(id string) bool {
-		m := l.span.messages[id]
-		return m == nil || m.State != data.MessageHidden
-	}))
+	shown, recorded := l.journal.Repeats(func(m *data.Memo) bool { return r.isCutAt(m) && l.nodes.Goes(m.Step) })
+	return l.span.RetractRepeated(it, unended, shown, recorded)
 }
 
 // staysOpen reports whether ev would end a step or a sub-agent whose worker is called again after a crash.
 func (r *repair) staysOpen(ev agui.Event) bool {
 	switch e := ev.(type) {
 	case agui.StepFinished:
-		for _, st := range r.l.nodes.steps {
-			if st.Name == e.StepName && e.SubagentRunID == "" {
-				return true
-			}
-		}
+		return e.SubagentRunID == "" && r.l.nodes.HasStep(e.StepName)
 	case agui.SubagentFinished:
-		m := r.l.journal.call(e.SubagentRunID)
+		m := r.l.journal.Call(e.SubagentRunID)
 		return m != nil && m.Agent != ""
 	}
 	return false
@@ -413,16 +396,16 @@ func (r *repair) staysOpen(ev agui.Event) bool {
 // stored a value from which it resumes. l.mu is held.
 func (l *live) isRepeatable(m *data.Memo) bool {
 	tool, ok := l.plugins.Tool(m.Tool)
-	return !m.Begun || ok && tool.Info().Idempotent || l.keptLocked(m.Step, plugins.Use{Place: m.Place}) != nil
+	return !m.Begun || ok && tool.Info().Idempotent || l.journal.Kept(m.Step, plugins.Use{Place: m.Place}) != nil
 }
 
 // failCall stages the interrupted result of a call that gets no other, and completes its record.
 func (r *repair) failCall(id string) error {
-	result := r.l.failedCall(id, codeInterrupted)
+	result := r.l.failedCall(id, span.CodeInterrupted)
 	if err := r.stage(result); err != nil {
 		return err
 	}
-	if row := r.l.journal.complete(id, &result, r.l.span.last); row != nil {
+	if row := r.l.journal.Complete(id, &result, r.l.span.Last()); row != nil {
 		r.it.Rows = append(r.it.Rows, row)
 	}
 	return nil

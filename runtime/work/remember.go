@@ -21,23 +21,23 @@ func noteID(thread int64, agent, key string) string {
 
 // Remember implements host.Rememberer.
 func (s *step) Remember(about, key, text string) error {
-	if s.parent != nil {
+	if s.w.Parent != nil {
 		return nil
 	}
 	run := cmp.Or(s.l.history.runOf(about), s.l.run.Key)
-	return s.l.emit(s, []data.Row{&data.PromptPiece{RunKey: run, ID: noteID(s.l.run.ThreadKey, s.agent, key), Body: mustJSON(text)}}, nil)
+	return s.l.emit(s, []data.Row{&data.PromptPiece{RunKey: run, ID: noteID(s.l.run.ThreadKey, s.w.Agent, key), Body: data.MustJSON(text)}}, nil)
 }
 
 // Recall implements host.Rememberer.
 func (s *step) Recall(ctx context.Context, keys []string) (map[string]string, error) {
 	texts := make(map[string]string)
-	if s.parent != nil {
+	if s.w.Parent != nil {
 		return texts, nil
 	}
 	for some := range slices.Chunk(keys, 100) { // one text each is small
 		ids := make([]string, len(some))
 		for i, key := range some {
-			ids[i] = noteID(s.l.run.ThreadKey, s.agent, key)
+			ids[i] = noteID(s.l.run.ThreadKey, s.w.Agent, key)
 		}
 		found, err := commit.RetryUnavailable(ctx, func() (data.Page[data.PromptPiece], error) {
 			return s.l.en.store.PromptPieces(ctx, s.l.run.Project, s.l.run.ThreadKey, ids)

@@ -14,6 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/journal"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -72,7 +73,7 @@ func (rs *replies) checkAnswer(project string, in *data.Interrupt, e *agui.Resum
 		return nil
 	}
 	schema := json.RawMessage(approvalSchema)
-	if !isApproval(in) {
+	if !journal.IsApproval(in) {
 		asked, err := tail.Asks(in)
 		if err != nil || asked.ResponseSchema == nil {
 			return err
@@ -86,8 +87,8 @@ func (rs *replies) checkAnswer(project string, in *data.Interrupt, e *agui.Resum
 	if err := graph.Fits(schema, answer); err != nil {
 		return misplaced(place+"/payload"+placeOf(err), "invalid_answer", "The answer to %q does not fit: %s", in.ID, err)
 	}
-	var given approval
-	if !isApproval(in) || json.Unmarshal(answer, &given) != nil || given.EditedArgs == nil {
+	var given journal.Approval
+	if !journal.IsApproval(in) || json.Unmarshal(answer, &given) != nil || given.EditedArgs == nil {
 		return nil
 	}
 	if edit := answerersOf(in).Edit; in.Tool == "" || edit != nil && !*edit {
@@ -151,7 +152,7 @@ type taken struct {
 
 // takenFrom stamps an answer with its author and time. by is nil for the server's own answer to an expired interrupt.
 func takenFrom(e agui.ResumeEntry, by *Responder, at time.Time) taken {
-	e.Metadata = mustJSON(struct {
+	e.Metadata = data.MustJSON(struct {
 		By *Responder `json:"by,omitempty"`
 		At string     `json:"at"`
 	}{by, at.UTC().Format(time.RFC3339Nano)})
@@ -177,7 +178,7 @@ func replyTo(in *data.Interrupt, t taken) decide.Reply {
 	r := decide.Reply{Interrupt: in.ID}
 	switch {
 	case !in.Frontend:
-		r.Output = mustJSON(plugins.Answer{Cancelled: e.Status == data.InterruptCancelled, Payload: e.Payload})
+		r.Output = data.MustJSON(plugins.Answer{Cancelled: e.Status == data.InterruptCancelled, Payload: e.Payload})
 	case e.Status == data.InterruptCancelled:
 		r.Output = resultOf(in, failure("declined", "The client declined the call"))
 	case t.result != nil:
@@ -185,7 +186,7 @@ func replyTo(in *data.Interrupt, t taken) decide.Reply {
 	default:
 		r.Output = resultOf(in, returned(e.Payload))
 	}
-	r.Payload = mustJSON(t)
+	r.Payload = data.MustJSON(t)
 	return r
 }
 
@@ -205,7 +206,7 @@ func answersIn(all []data.Interrupt) (list []agui.ResumeEntry) {
 // resultOf returns a client's answer as the result of its call.
 func resultOf(in *data.Interrupt, out agui.ToolOutput) json.RawMessage {
 	out.ToolName, out.ToolCallID = in.Tool, in.ID
-	return mustJSON(out)
+	return data.MustJSON(out)
 }
 
 // returned makes a tool output from a resume payload. Any JSON is a result.
@@ -238,7 +239,7 @@ func byCall(all []data.Interrupt) map[string]*data.Interrupt {
 		case in.Status != data.InterruptOpen:
 		case in.Frontend:
 			open[in.ID] = in
-		case !isApproval(in):
+		case !journal.IsApproval(in):
 			if asked, err := tail.Asks(in); err == nil && asked.ToolCallID != "" {
 				open[asked.ToolCallID] = in
 			}
@@ -253,7 +254,7 @@ func payloadOf(m *agui.Message) json.RawMessage {
 	if raw := json.RawMessage(text); json.Valid(raw) {
 		return raw
 	}
-	return mustJSON(text)
+	return data.MustJSON(text)
 }
 
 // AnswersOf prepares the answers in a request for a run of the thread, nil when there are none: the entries of its resume,
@@ -302,7 +303,7 @@ func (rs *replies) AnswersOf(
 		t := takenFrom(agui.ResumeEntry{InterruptID: in.ID, Status: data.InterruptResolved}, &by, time.Now())
 		t.result = frontendOutput(m)
 		if t.MessageID = m.ID; known[m.ID] {
-			t.MessageID = NewID()
+			t.MessageID = data.NewID()
 		}
 		a.Replies = append(a.Replies, replyTo(in, t))
 	}

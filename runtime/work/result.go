@@ -24,16 +24,16 @@ const (
 
 // file stores a large result as a file and leaves its beginning and its end in out. It returns the row that is stored with
 // the result, nil if out is unchanged. A result that cannot be stored becomes a failure.
-func (c *toolCall) file(out *agui.ToolOutput) (data.Row, error) {
+func (c *toolCall) file(out *agui.ToolOutput) ([]data.Row, error) {
 	l := c.s.l
 	results := l.en.cfg.Results
 	if results == nil || len(out.ResultSummary) <= loggedResult {
 		return nil, nil
 	}
-	key, err := commit.RetryUnavailable(c.s.ctx, func() (int64, error) {
-		return results.AddResult(c.s.ctx, l.run.Project, l.run.User, l.run.ThreadKey, c.m.CallID, out.ResultSummary)
+	key, err := commit.RetryUnavailable(c.s.w.Ctx, func() (int64, error) {
+		return results.AddResult(c.s.w.Ctx, l.run.Project, l.run.User, l.run.ThreadKey, c.m.CallID, out.ResultSummary)
 	})
-	if cause := context.Cause(c.s.ctx); cause != nil {
+	if cause := context.Cause(c.s.w.Ctx); cause != nil {
 		return nil, cause
 	}
 	if refused, ok := errors.AsType[*data.Error](err); ok {
@@ -45,7 +45,7 @@ func (c *toolCall) file(out *agui.ToolOutput) (data.Row, error) {
 	}
 	if out.Error != nil { // it may repeat the result
 		e := *out.Error
-		e.Message = clip(e.Message, maxText)
+		e.Message = data.Clip(e.Message, maxText)
 		out.Error = &e
 	}
 	text := out.ResultSummary
@@ -53,7 +53,7 @@ func (c *toolCall) file(out *agui.ToolOutput) (data.Row, error) {
 	out.ResultSummary = fmt.Sprintf("[The result has %d bytes: GET /api/projects/%s/agent-runs/%s/results/%s. These are its beginning and its end.]\n%s\n[%d bytes left out]\n%s",
 		len(text), url.PathEscape(l.run.Project), url.PathEscape(l.run.ID), url.PathEscape(c.m.CallID),
 		strings.ToValidUTF8(head, ""), len(text)-len(head)-len(tail), strings.ToValidUTF8(tail, ""))
-	return &data.AttachmentUse{RunKey: l.run.Key, Key: key}, nil
+	return []data.Row{&data.AttachmentUse{RunKey: l.run.Key, Key: key}}, nil
 }
 
 // resultPath finds the path that file leaves in a result.

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"iter"
 	"slices"
-	"strings"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
@@ -21,48 +19,14 @@ type Resumed struct {
 	State    json.RawMessage // an object
 }
 
-// RecordsBefore returns the records of a step that were done before an event. A call that was not done by then is made again: the records of
-// its approval, edited arguments and questions, and of what it has kept, are left out. Verdicts of guards are too: those of now decide.
-func RecordsBefore(all []data.Memo, step int, event int64) (done []data.Memo) {
-	isDone := func(m *data.Memo) bool { return m.Done && m.Event < event }
-	again := make(map[string]bool) // the prefixes of places inside of calls that are made again
-	rechecks := make(map[string]bool)
-	for i := range all {
-		if m := &all[i]; m.Step == step && m.Tool != "" && !isDone(m) {
-			u := plugins.Use{Place: m.Place}
-			again[u.Inside("")] = true
-			rechecks[plugins.Use{Place: u.Inside(editedPlace)}.Inside("")] = true
-		}
-	}
-	isAsked := func(place string) bool {
-		for i, c := range place {
-			if c != '/' {
-				continue
-			}
-			within, rest := place[:i+1], place[i+1:]
-			own := rest == approvalPlace || rest == editedPlace || rest == keptPlace || strings.HasPrefix(rest, "ask:")
-			if rechecks[within] || again[within] && own {
-				return true
-			}
-		}
-		return false
-	}
-	for i := range all {
-		if m := &all[i]; m.Step == step && isDone(m) && !isAsked(m.Place) && !plugins.IsVerdict(m.Place) {
-			done = append(done, *m)
-		}
-	}
-	return done
-}
-
 // resumeStep begins the step that the run resumes. It does nothing if the workflow does not have its node any more.
 func (o *opening) resumeStep(r *Resumed) error {
 	l := o.l
-	i := slices.IndexFunc(l.nodes.graph.Nodes, func(n *graph.Node) bool { return n.ID == r.Step.NodeID })
+	i := slices.IndexFunc(l.nodes.Graph.Nodes, func(n *graph.Node) bool { return n.ID == r.Step.NodeID })
 	if i < 0 {
 		return nil
 	}
-	n := l.nodes.graph.Nodes[i]
+	n := l.nodes.Graph.Nodes[i]
 	st, err := l.enter(o.it, n, r.Step.Input)
 	if err != nil {
 		return err
@@ -79,15 +43,15 @@ func (o *opening) resumeStep(r *Resumed) error {
 	}
 	for i := range r.Messages {
 		for _, ev := range restated(&r.Messages[i], agui.Base{Agent: n.Worker()}, outputs) {
-			if err := l.span.stage(o.it, ev); err != nil {
+			if err := l.span.Stage(o.it, ev); err != nil {
 				return err
 			}
 		}
 	}
-	if string(r.State) == string(l.span.state()) {
+	if string(r.State) == string(l.span.State()) {
 		return nil
 	}
-	return l.span.stage(o.it, agui.StateSnapshot{Snapshot: r.State})
+	return l.span.Stage(o.it, agui.StateSnapshot{Snapshot: r.State})
 }
 
 // restated returns the events of a message that another run has shown. outputs are those of calls, by their id.
@@ -124,7 +88,7 @@ func restated(m *agui.Message, base agui.Base, outputs map[string]*agui.ToolOutp
 func parts(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {
-			part := clip(text, shownBytes)
+			part := data.Clip(text, data.MaxShown)
 			if !yield(part) {
 				return
 			}

@@ -42,7 +42,7 @@ func (rs *runs) forget(l *live) {
 	if rs.live[l.run.Key] == l {
 		delete(rs.live, l.run.Key)
 		close(l.over)
-		l.bounds.reserved.said.Release()
+		l.reserved.said.Release()
 	}
 }
 
@@ -94,7 +94,7 @@ func (rs *runs) releaseAll() {
 // release shuts the gate of a run that is to be released. It reports false for a run that is already ending. The caller then calls
 // letGo. l.mu is held.
 func (l *live) release() bool {
-	if !l.lock(plugins.ErrStopping) {
+	if !l.shut(plugins.ErrStopping) {
 		return false
 	}
 	l.mark = data.ReleasedBy(l.en.cfg.Instance, l.en.releases.Add(1), l.released+1)
@@ -143,7 +143,8 @@ func (rs *runs) LastEvent(runKey int64) (id int64, kind agui.Type, at time.Time,
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.span.last, l.span.kind, l.span.at, l.span.kind != "" && l.t.Committed() >= l.span.last
+	id, kind, at = l.span.LastEvent()
+	return id, kind, at, kind != "" && l.t.Committed() >= id
 }
 
 // Stopping reports whether Shutdown was called.

@@ -89,19 +89,14 @@ func (rs *runs) await(ctx context.Context, changed <-chan struct{}) error {
 // meanwhile.
 func (l *live) snapshot(ctx context.Context, limit int) (tail.Snapshot, error) {
 	l.mu.Lock()
-	if l.gate != nil {
+	if l.span.Gate() != nil {
 		l.mu.Unlock()
 		return tail.Snapshot{}, tail.ErrChanged
 	}
 	run := l.run
-	s := tail.Snapshot{After: l.span.last, Run: &run, RunID: l.span.runID, Running: true, State: l.span.state(), Open: l.span.fold.Open()}
-	folded := l.span.fold.Messages()
-	var partial []data.Message
-	for _, m := range folded {
-		if row := l.span.messages[m.ID]; row != nil && row.EventID == 0 {
-			partial = append(partial, data.Message{Seq: row.Seq, Message: m})
-		}
-	}
+	s := tail.Snapshot{After: l.span.Last(), Run: &run, RunID: l.span.Row.RunID, Running: true, State: l.span.State(), Open: l.span.Fold.Open()}
+	folded := l.span.Fold.Messages()
+	partial := l.span.Partial(folded)
 	l.mu.Unlock()
 
 	if err := l.stored(ctx, s.After); err != nil {

@@ -15,28 +15,24 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/journal"
+	"github.com/batonrun/baton/runtime/span"
 )
 
 // step is the host of one worker: for one execution of a node, or for a sub-agent inside one.
 type step struct {
 	l        *live
-	ctx      context.Context
-	number   int    // of the step, 1.. in the run
+	w        span.Worker
 	node     string // the workflow's node
-	agent    string // the agent that the events are attributed to
 	approves bool   // its tool needs an approval, whatever the tool says
 	approver plugins.Approver
 	message  func() (string, error) // the question of that approval, "" for the default
-	subagent string                 // the sub-agent invocation, empty for the node's own worker
-	parent   *step                  // of a sub-agent
-	within   string                 // the prefix of a sub-agent's places
 	messages []agui.Message         // of a worker that does not get those of the thread
 
 	// Guarded by l.mu.
-	ended bool
-	dos   doings       // each Do with a running function
-	held  []agui.Event // queued with the step's next events
-	owed  error        // why an event without a caller was refused; returned by the step's next use
+	dos  journal.Doings // each Do with a running function
+	held []agui.Event   // queued with the step's next events
+	owed error          // why an event without a caller was refused; returned by the step's next use
 }
 
 var (
@@ -49,35 +45,22 @@ var (
 )
 
 func newStep(ctx context.Context, l *live, number int, node, agent string) *step {
-	return &step{l: l, ctx: ctx, number: number, node: node, agent: agent}
-}
-
-// closedBy returns the reason why the step may not emit any more, or nil. l.mu is held.
-func (s *step) closedBy(l *live) error {
-	switch {
-	case l.gate != nil:
-		return l.gate
-	case s.ended:
-		return plugins.ErrEnded
-	case s.ctx.Err() != nil:
-		return context.Cause(s.ctx)
-	}
-	return nil
+	return &step{l: l, w: span.Worker{Ctx: ctx, Step: number, Agent: agent}, node: node}
 }
 
 // end makes the step refuse all later events.
 func (s *step) end() {
 	s.l.mu.Lock()
-	s.ended = true
+	s.w.Ended = true
 	s.l.turn.Broadcast()
 	s.l.mu.Unlock()
 }
 
 // NewID returns a new message id. The journal remembers it until the worker uses it, so that its owner is known.
 func (s *step) NewID() string {
-	id := NewID()
+	id := data.NewID()
 	s.l.mu.Lock()
-	s.l.journal.minted[id] = true
+	s.l.journal.Mint(id)
 	s.l.mu.Unlock()
 	return id
 }
@@ -97,16 +80,16 @@ func (s *step) Emit(ev agui.Event) error { return s.emit(ev, nil) }
 // emit is Emit for an event with rows, which are stored with it, or with an item before it if it is held. rows is called with l.mu
 // held, and may be nil.
 func (s *step) emit(ev agui.Event, rows func() []data.Row) error {
-	if err := s.l.own(s.ctx, ev); err != nil {
+	if err := s.own(ev); err != nil {
 		return err
 	}
 	l := s.l
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ev = l.span.ofItsCall(ev)
+	ev = l.span.OfItsCall(ev)
 	if !waits(ev, len(s.dos)) && !s.follows(ev) {
-		with := s.dos.showing(ev, l.span)
+		with := s.dos.Showing(ev, l.span.Has)
 		if rows == nil {
 			return l.queue(s, with, nil, ev)
 		}
@@ -121,11 +104,33 @@ func (s *step) emit(ev agui.Event, rows func() []data.Row) error {
 			return err
 		}
 	}
-	s.held = append(s.held, agui.At(time.Now(), s.attribute(ev)))
+	s.held = append(s.held, agui.At(time.Now(), l.span.Attribute(&s.w, ev)))
 	if rows != nil {
 		l.owed = append(l.owed, rows()...)
 	}
 	return nil
+}
+
+// own refuses ids in an event that messages of others have. Clients and rows identify messages and calls by their ids, over all runs of a
+// thread: one that an earlier run or generation has used would change the earlier message or call. The ids that a worker makes up, or
+// takes from its input, are looked up once.
+func (s *step) own(ev agui.Event) error {
+	l := s.l
+	l.mu.Lock()
+	ids, err := l.span.Foreign(ev, l.journal.TakeMinted)
+	l.mu.Unlock()
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	taken, err := commit.RetryUnavailable(s.w.Ctx, func() ([]data.MessageHead, error) {
+		return l.en.store.MessageHeads(s.w.Ctx, l.span.Thread.Key, ids)
+	})
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.span.Taken(ids, taken)
 }
 
 // emitOwn emits an event of the engine, with its rows. If this event or an earlier held one is refused, the worker gets the
@@ -139,19 +144,6 @@ func (s *step) emitOwn(ev agui.Event, rows func() []data.Row) (emitted bool) {
 	defer s.l.mu.Unlock()
 	s.owed = err
 	return false
-}
-
-// attribute adds to ev its run, and its agent and sub-agent unless ev has them.
-func (s *step) attribute(ev agui.Event) agui.Event {
-	base := ev.Common()
-	base.ThreadID, base.RunID = s.l.span.thread.ID, s.l.span.runID
-	if base.Agent == "" {
-		base.Agent = s.agent
-	}
-	if base.SubagentRunID == "" {
-		base.SubagentRunID = s.subagent
-	}
-	return ev.WithCommon(base)
 }
 
 // joins reports whether ev is held beside the held events: the end of reasoning beside the end of its message, and the end
@@ -173,7 +165,7 @@ const maxHeld = 8
 func waits(ev agui.Event, dos int) bool {
 	switch ev.Type() {
 	case agui.TypeTextMessageEnd:
-		return dos <= 1 && !isCut(ev) // a cut text repeats nothing, and other steps wait for its end
+		return dos <= 1 && !span.IsCut(ev) // a cut text repeats nothing, and other steps wait for its end
 	case agui.TypeReasoningMessageEnd, agui.TypeReasoningEnd, agui.TypeToolCallResult, agui.TypeStateSnapshot, agui.TypeActivitySnapshot:
 		return dos == 1
 	case agui.TypeCustom:
@@ -210,7 +202,7 @@ func (s *step) PatchState(patch json.RawMessage) error {
 	if err := l.queue(s, nil, nil); err != nil { // a held event may change the state
 		return err
 	}
-	_, ev, err := fold.MergePatch(l.span.state(), patch)
+	_, ev, err := fold.MergePatch(l.span.State(), patch)
 	if err != nil {
 		return &plugins.Error{Code: "bad_state", Message: err.Error()}
 	}
@@ -225,41 +217,24 @@ func (s *step) memo(u plugins.Use) (*data.Memo, error) {
 	l := s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m := l.journal.find(s.number, u.Place); m != nil {
-		found := *m
-		return &found, u.Check(m.Hash)
-	}
-	if most := 2 * l.en.cfg.RunMessages; len(l.journal.records) >= maxRecords || int64(l.journal.bytes) > most { // a tool's result in a Do is recorded for both
-		return nil, &plugins.Error{Code: "too_many_records", Message: fmt.Sprintf("A run may record %d things, of %d bytes", maxRecords, most)}
-	}
-	return &data.Memo{RunKey: l.run.Key, Generation: l.run.Generation, Step: s.number, Place: u.Place, Hash: u.Hash()}, nil
+	return l.journal.Memo(&l.run, s.w.Step, u, 2*l.en.cfg.RunMessages) // a tool's result in a Do is recorded for both
 }
 
 // write queues a memo as it is now, with evs.
 func (s *step) write(m *data.Memo, done func(error), evs ...agui.Event) error {
-	row := *m
-	return s.l.emit(s, []data.Row{&row}, done, evs...)
+	return s.l.emit(s, []data.Row{new(*m)}, done, evs...)
 }
 
-// store calls write and waits until the memo is stored.
-func (s *step) store(m *data.Memo, evs ...agui.Event) error {
-	return s.l.wait(func(done func(error)) error { return s.write(m, done, evs...) })
+// store waits until a memo as it is now is stored, with more rows and evs.
+func (s *step) store(m *data.Memo, more []data.Row, evs ...agui.Event) error {
+	rows := append([]data.Row{new(*m)}, more...)
+	return s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done, evs...) })
 }
 
-// record completes a memo and waits until it is stored together with evs.
-func (s *step) record(m *data.Memo, output json.RawMessage, evs ...agui.Event) error {
+// record completes a memo and stores it.
+func (s *step) record(m *data.Memo, output json.RawMessage, more []data.Row, evs ...agui.Event) error {
 	m.Done, m.Output = true, output
-	return s.store(m, evs...)
-}
-
-// recordWith is record with one more row, nil for none.
-func (s *step) recordWith(m *data.Memo, more data.Row, output json.RawMessage, evs ...agui.Event) error {
-	if more == nil {
-		return s.record(m, output, evs...)
-	}
-	m.Done, m.Output = true, output
-	row := *m
-	return s.l.wait(func(done func(error)) error { return s.l.emit(s, []data.Row{&row, more}, done, evs...) })
+	return s.store(m, more, evs...)
 }
 
 // Do returns the record of u. If there is none, it calls fn, and returns fn's result once it is recorded.
@@ -287,13 +262,13 @@ func (s *step) do(ctx context.Context, m *data.Memo, fn func(context.Context) (p
 	if err := s.l.emit(s, nil, nil); err != nil { // the held events have nothing to do with fn
 		return err
 	}
-	d := &doing{memo: *m}
+	d := &journal.Doing{Memo: *m}
 	rec, err := s.inside(ctx, d, fn)
 	if err != nil {
 		return errors.Join(err, s.l.emit(s, nil, nil))
 	}
 	m.Done, m.Output = true, rec.Output
-	rows := append([]data.Row{m}, d.over()...)
+	rows := append([]data.Row{m}, d.Over()...)
 	for _, call := range rec.Calls {
 		rows = append(rows, &data.Memo{
 			RunKey: m.RunKey, Generation: m.Generation, Step: m.Step, Place: call.Place, CallID: call.ID, Tool: call.Name,
@@ -301,6 +276,23 @@ func (s *step) do(ctx context.Context, m *data.Memo, fn func(context.Context) (p
 	}
 	return s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done) })
 }
+
+// inside calls fn as the function of a Do.
+func (s *step) inside(ctx context.Context, d *journal.Doing, fn func(context.Context) (plugins.Record, error)) (plugins.Record, error) {
+	d.Outer, _ = ctx.Value(doingKey{&s.w}).(*journal.Doing)
+	s.l.mu.Lock()
+	s.dos = append(s.dos, d)
+	s.l.mu.Unlock()
+	defer func() {
+		s.l.mu.Lock()
+		s.dos = slices.DeleteFunc(s.dos, func(other *journal.Doing) bool { return other == d })
+		s.l.mu.Unlock()
+	}()
+	return fn(context.WithValue(ctx, doingKey{&s.w}, d))
+}
+
+// doingKey is the context key of a step's Do.
+type doingKey struct{ w *span.Worker }
 
 // Ask records the question, or returns its answer.
 func (s *step) Ask(_ context.Context, u plugins.Use, q agui.Interrupt) (plugins.Answer, error) {
@@ -321,7 +313,7 @@ func (s *step) question(m *data.Memo, tool string, q agui.Interrupt) (plugins.An
 	if m.CallID != "" {
 		return a, plugins.ErrWaiting
 	}
-	q.ID, q.SubagentRunID = NewID(), s.subagent
+	q.ID, q.SubagentRunID = data.NewID(), s.w.Subagent
 	if q.Reason == "" {
 		q.Reason = "confirmation"
 		if q.ResponseSchema != nil {
@@ -338,17 +330,17 @@ func (s *step) question(m *data.Memo, tool string, q agui.Interrupt) (plugins.An
 		}
 		in.ExpiresAt = &at
 	}
-	if in.Body = mustJSON(q); len(in.Body) > maxQuestion {
+	if in.Body = data.MustJSON(q); len(in.Body) > journal.MaxQuestion {
 		return a, &plugins.Error{Code: "bad_interrupt", Message: "A question may hold 256 KiB"}
 	}
 	if err := checkQuestion(in.Body); err != nil {
 		return a, &plugins.Error{Code: "bad_interrupt", Message: "A question's " + err.Error()}
 	}
 	s.l.mu.Lock()
-	tooMuch := s.l.journal.asksTooMuch()
+	err := s.l.journal.MayAsk()
 	s.l.mu.Unlock()
-	if tooMuch {
-		return a, &plugins.Error{Code: "bad_interrupt", Message: fmt.Sprintf("A run may have %d questions open, of %d bytes", agui.MaxOpen, maxQuestions)}
+	if err != nil {
+		return a, err
 	}
 	m.CallID = q.ID
 	s.l.asked.Store(true)
@@ -412,26 +404,26 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 		return nil, err
 	}
 	l.source.Room()
-	queued, err := commit.RetryUnavailable(s.ctx, func() ([]data.Message, error) { return l.en.store.Queued(ctx, l.run.Key) })
+	queued, err := commit.RetryUnavailable(s.w.Ctx, func() ([]data.Message, error) { return l.en.store.Queued(ctx, l.run.Key) })
 	if err != nil {
 		return nil, err
 	}
 	stored := make(chan error, 1)
 	l.mu.Lock()
 	l.awaitTurn(s)
-	if err := s.closedBy(l); err != nil {
+	if err := l.span.Closed(&s.w); err != nil {
 		l.mu.Unlock()
 		return nil, err
 	}
 	// Messages of an earlier Next may still be on their way to the store.
-	queued = slices.DeleteFunc(queued, func(q data.Message) bool { return l.span.messages[q.ID] != nil })
+	queued = slices.DeleteFunc(queued, func(q data.Message) bool { return l.span.Has(q.ID) })
 	msgs := make([]agui.Message, len(queued))
 	for i := range queued {
 		msgs[i] = queued[i].Message
 	}
 	it := l.item()
 	it.Done = []func(error){func(err error) { stored <- err }}
-	if err := l.span.take(it, queued); err != nil {
+	if err := l.span.Take(it, queued); err != nil {
 		l.en.commits.Add(it) // numbered events are written
 		l.mu.Unlock()
 		return nil, err
@@ -440,9 +432,8 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 		l.prompts.learn(&queued[i])
 	}
 	l.inbox.Add(-int64(len(queued)))
-	m.Done, m.Output = true, mustJSON(msgs)
-	row := *m
-	l.record(it, &row)
+	m.Done, m.Output = true, data.MustJSON(msgs)
+	l.record(it, new(*m))
 	l.en.commits.Add(it)
 	l.mu.Unlock()
 	return msgs, <-stored
@@ -452,14 +443,14 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 // because the step waits, its sub-agents are suspended. If the output is an error, what the worker was about to retract is retracted. l.mu is held.
 func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, answer bool) error {
 	l := s.l
-	for _, ev := range l.span.ver.Closers() {
-		if about, _ := entityOf(ev); !l.owners.within(s, about) {
+	for _, ev := range l.span.Ver.Closers() {
+		if !l.span.Owns(&s.w, ev) {
 			continue
 		}
 		switch e := ev.(type) {
 		case agui.TextMessageEnd:
 			out := output
-			out.Answer = l.span.fold.Text(e.MessageID)
+			out.Answer = l.span.Fold.Text(e.MessageID)
 			e.Output = &out
 			ev = e
 		case agui.SubagentFinished:
@@ -481,7 +472,7 @@ func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, answer bool)
 	if err := s.failCalls(it, answer); err != nil || output.Error == nil {
 		return err
 	}
-	return l.span.retract(it, l.span.cut)
+	return l.span.RetractCut(it)
 }
 
 // failCalls settles the open calls and questions of a step that is over, or has failed: the calls fail, also in their
@@ -491,19 +482,19 @@ func (s *step) failCalls(it *commit.Item, answer bool) error {
 		return nil
 	}
 	l := s.l
-	for _, id := range l.span.ver.Unanswered() {
-		if !l.owners.within(s, callEntity(id)) && l.journal.leftBy(s.number, s.within, id) == nil {
+	for _, id := range l.span.Ver.Unanswered() {
+		if !l.span.Owns(&s.w, agui.ToolCallStart{ToolCallID: id}) && !l.journal.LeftBy(s.w.Step, s.w.Within, id) {
 			continue
 		}
-		result := l.failedCall(id, codeInterrupted)
+		result := l.failedCall(id, span.CodeInterrupted)
 		if err := l.stage(it, s, result); err != nil {
 			return err
 		}
-		if row := l.journal.complete(id, &result, l.span.last); row != nil {
+		if row := l.journal.Complete(id, &result, l.span.Last()); row != nil {
 			it.Rows = append(it.Rows, row)
 		}
 	}
-	it.Rows = append(it.Rows, l.journal.cancelQuestions(s.number, s.within)...)
+	it.Rows = append(it.Rows, l.journal.CancelQuestions(s.w.Step, s.w.Within)...)
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 
 	"github.com/batonrun/baton/plugins"
@@ -58,14 +57,8 @@ func (c *toolCall) asks(ctx context.Context, info *plugins.Info, waits *atomic.B
 }
 
 // asked returns the number of questions that the call has asked.
-func (c *toolCall) asked() (n int) {
-	within := c.u.Question("")
+func (c *toolCall) asked() int {
 	c.s.l.mu.Lock()
 	defer c.s.l.mu.Unlock()
-	for at := range c.s.l.journal.records {
-		if at.step == c.s.number && strings.HasPrefix(at.name, within) {
-			n++
-		}
-	}
-	return n
+	return c.s.l.journal.Count(c.s.w.Step, c.u.Question(""))
 }

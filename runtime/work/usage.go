@@ -9,15 +9,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/journal"
 )
-
-// spent is the record of a model call.
-type spent struct {
-	agui.TokenUsage
-	FinishReason string    `json:"finishReason,omitempty"`
-	RequestID    string    `json:"requestId,omitempty"`
-	At           time.Time `json:"at,omitzero"`
-}
 
 // Usage counts a model call, unless u has a record. The run's row is stored together with the new record.
 func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) error {
@@ -26,10 +19,10 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 		return err
 	}
 	if bound(&c) {
-		s.l.log().Warn("a model call reports a usage that cannot be, and is counted within bounds", "agent", s.agent, "provider", c.Usage.Provider, "model", c.Usage.Model)
+		s.l.log().Warn("a model call reports a usage that cannot be, and is counted within bounds", "agent", s.w.Agent, "provider", c.Usage.Provider, "model", c.Usage.Model)
 	}
-	call := spent{TokenUsage: c.Usage, FinishReason: c.FinishReason, RequestID: c.RequestID, At: time.Now()}
-	m.Done, m.Output = true, mustJSON(call)
+	call := journal.Spent{TokenUsage: c.Usage, FinishReason: c.FinishReason, RequestID: c.RequestID, At: time.Now()}
+	m.Done, m.Output = true, data.MustJSON(call)
 	reached, err := s.count(m, &call, !c.More)
 	for i := range reached {
 		s.l.logBudget(&reached[i])
@@ -61,7 +54,7 @@ func bound(c *plugins.ModelCall) (changed bool) {
 
 // count writes a call's usage with its record m, and returns the budgets whose use has reached a mark. first is false for a further
 // part of a call.
-func (s *step) count(m *data.Memo, call *spent, first bool) (reached []data.BudgetState, err error) {
+func (s *step) count(m *data.Memo, call *journal.Spent, first bool) (reached []data.BudgetState, err error) {
 	l := s.l
 	l.source.Room()
 	l.mu.Lock()
@@ -77,8 +70,8 @@ func (s *step) count(m *data.Memo, call *spent, first bool) (reached []data.Budg
 		counted = append(counted, used)
 	}
 	l.en.measures.Tokens(used.Usage)
-	closed := l.gate
-	if closed == nil && s.ended { // a step that has run out of time may still count
+	closed := l.span.Gate()
+	if closed == nil && s.w.Ended { // a step that has run out of time may still count
 		closed = plugins.ErrEnded
 	}
 	if closed != nil { // the run has ended, but the tokens are used
@@ -87,11 +80,11 @@ func (s *step) count(m *data.Memo, call *spent, first bool) (reached []data.Budg
 		}
 		return reached, closed
 	}
-	m.Event = l.span.last
-	l.journal.modelEnded(*call)
+	m.Event = l.span.Last()
+	l.journal.ModelEnded(*call)
 	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), used.Usage) // queued rows keep their slices
 	countRun(l)                                                        // before the call's reservation is lowered by it
-	rows := []data.Row{l.journal.add(m), &data.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
+	rows := []data.Row{l.journal.Add(m), &data.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
 	l.put(append(rows, counted...)...)
 	return reached, nil
 }
@@ -101,5 +94,5 @@ func (s *step) Spent(u plugins.Use) []agui.TokenUsage {
 	l := s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.journal.spent(s.number, u)
+	return l.journal.Spent(s.w.Step, u)
 }

@@ -96,7 +96,7 @@ func (l *live) waitOf() *Wait {
 	case !r.lent:
 		return nil
 	case r.taking != nil:
-		w.Reason = shortage{slot: l.bounds.reserved.of.slots.Full(ownerOf(&l.run.RunHead), 1)}.reason()
+		w.Reason = shortage{slot: l.reserved.of.slots.Full(ownerOf(&l.run.RunHead), 1)}.reason()
 	case len(r.paces) > 0:
 		w.Reason = "provider_pace"
 		for _, until := range r.paces {

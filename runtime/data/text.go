@@ -1,4 +1,4 @@
-package work
+package data
 
 import (
 	"bufio"
@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/data"
 )
 
 // NewID mints a UUIDv7.
@@ -42,14 +41,14 @@ func SetRand(r io.Reader) {
 // Plain returns text that a column can store: databases take no NUL.
 func Plain(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
 
-// shownBytes is the maximum length of inputs and outputs in the rows of runs and steps. Messages have the whole text.
-const shownBytes = 64 << 10
+// MaxShown is the maximum length of inputs and outputs in the rows of runs and steps. Messages have the whole text.
+const MaxShown = 64 << 10
 
 // Shown returns the beginning of a text, as a row shows it.
-func Shown(s string) string { return Plain(clip(s, shownBytes)) }
+func Shown(s string) string { return Plain(Clip(s, MaxShown)) }
 
-// clip cuts s to at most n bytes, at a rune's edge.
-func clip(s string, n int) string {
+// Clip cuts s to at most n bytes, at a rune's edge.
+func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
@@ -69,10 +68,11 @@ func Query(msgs []agui.Message) string {
 	return ""
 }
 
-func mustJSON(v any) json.RawMessage {
-	b, err := data.JSON(v)
+// MustJSON encodes a value of our own structs, which always encode.
+func MustJSON(v any) json.RawMessage {
+	b, err := JSON(v)
 	if err != nil {
-		panic(err) // our own structs always encode
+		panic(err)
 	}
 	return b
 }

@@ -1,4 +1,4 @@
-package work
+package span
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 // A span retains nothing of a large event once that is written, however long its run goes on.
 func TestSpan_KeepsNoLargeEvent(t *testing.T) {
 	t.Parallel()
-	sp := new(span)
+	sp := new(Span)
 	small, large := agui.TextMessageContent{MessageID: "m", Delta: "x"}, agui.TextMessageContent{MessageID: "m", Delta: strings.Repeat("x", 1<<20)}
 	first := sp.encode(small)
 	was := string(first)

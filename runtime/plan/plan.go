@@ -1,0 +1,324 @@
+// Package plan is how far a run's generation has come in its graph: the rows of its nodes and steps. Package graph compiles graphs and
+// says which nodes run; here nothing is executed. It has no locks: the mutex of a live run guards its Plan.
+package plan
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/graph"
+)
+
+// Plan is the progress of a run's generation in its graph. The rows that its methods return are copies, to be written.
+type Plan struct {
+	Graph   *graph.Graph
+	nodes   map[string]*data.Node
+	steps   map[string]*data.Step // by node, the latest
+	count   int                   // steps so far, over all generations
+	started map[string]bool       // nodes that this process has started
+}
+
+// New returns the plan of a graph, without rows.
+func New(g *graph.Graph) *Plan {
+	return &Plan{Graph: g, nodes: make(map[string]*data.Node), steps: make(map[string]*data.Step), started: make(map[string]bool)}
+}
+
+// Kept is a node that an earlier run has completed, with the step that did. A rerun has both as its own.
+type Kept struct {
+	Node data.Node
+	Step data.Step
+}
+
+// Reset makes the rows of a new generation behind so many steps of earlier ones. The first row of a lone node is written with its
+// step. kept are nodes that count as completed; those that the graph does not have are ignored.
+func (p *Plan) Reset(run *data.Run, before int, kept []Kept) (rows []data.Row) {
+	p.count = before
+	known := make(map[string]*data.Node, len(kept))
+	for i := range kept {
+		node, st := kept[i].Node, kept[i].Step
+		if !slices.ContainsFunc(p.Graph.Nodes, func(n *graph.Node) bool { return n.ID == node.NodeID }) {
+			continue
+		}
+		p.count++
+		node.RunKey, st.RunKey, st.Number, st.ID, st.Generation = run.Key, run.Key, p.count, data.NewID(), run.Generation
+		known[node.NodeID], p.steps[node.NodeID] = &node, &st
+		rows = append(rows, new(st))
+	}
+	for _, n := range p.Graph.Nodes {
+		node := cmp.Or(known[n.ID], &data.Node{RunKey: run.Key, NodeID: n.ID, Status: data.Pending})
+		p.nodes[n.ID] = node
+		if len(p.Graph.Nodes) > 1 || run.Generation > 1 {
+			rows = append(rows, new(*node))
+		}
+	}
+	return rows
+}
+
+// Load reads the rows.
+func (p *Plan) Load(ctx context.Context, r data.Reader, run *data.Run) error {
+	rows, err := r.Nodes(ctx, run.Key)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		p.nodes[rows[i].NodeID] = &rows[i]
+	}
+	for _, n := range p.Graph.Nodes {
+		if p.nodes[n.ID] == nil {
+			p.nodes[n.ID] = &data.Node{RunKey: run.Key, NodeID: n.ID, Status: data.Pending}
+		}
+	}
+	for {
+		steps, err := r.Steps(ctx, run.Project, run.Key, p.count, page)
+		if err != nil {
+			return err
+		}
+		for i := range steps.Rows {
+			s := &steps.Rows[i]
+			if p.count = s.Number; s.Generation == run.Generation {
+				p.steps[s.NodeID] = s
+			}
+		}
+		if !steps.More {
+			return nil
+		}
+	}
+}
+
+// page is the number of rows in one read.
+const page = 500
+
+// Scene is what expressions of nodes are evaluated on, beside a run that goes on: their evaluation can take a second.
+type Scene struct {
+	query string
+	state json.RawMessage
+	nodes map[string]*data.Node
+}
+
+// Scene returns the scene of some nodes now. Nodes without expressions read only what they need, which has ended and does not change.
+func (p *Plan) Scene(query string, state json.RawMessage, of ...*graph.Node) *Scene {
+	s := &Scene{query, state, p.nodes}
+	if slices.ContainsFunc(of, (*graph.Node).Computes) {
+		s.nodes = make(map[string]*data.Node, len(p.nodes))
+		for id, row := range p.nodes {
+			s.nodes[id] = new(*row)
+		}
+	}
+	return s
+}
+
+func (s *Scene) scope() map[string]any { return graph.Scope(s.query, s.state, s.nodes) }
+
+// Runs reports whether a node runs. One that has begun goes on.
+func (s *Scene) Runs(ctx context.Context, n *graph.Node) (bool, error) {
+	if s.nodes[n.ID].Status != data.Pending {
+		return true, nil
+	}
+	return n.Runs(ctx, s.scope, s.nodes)
+}
+
+// Query returns the query of a node.
+func (s *Scene) Query(ctx context.Context, n *graph.Node) (string, error) {
+	return n.Query(ctx, s.query, s.scope, s.nodes)
+}
+
+// Message returns the question of a node's approval, "" for the default.
+func (s *Scene) Message(ctx context.Context, n *graph.Node) (string, error) {
+	return n.Message(ctx, s.scope)
+}
+
+// Due returns the nodes that can start or be skipped now. It fails when a node has failed, just before a crash.
+func (p *Plan) Due() (list []*graph.Node, err error) {
+	for _, n := range p.Graph.Nodes {
+		row := p.nodes[n.ID]
+		if row.Status == data.Failed {
+			return nil, &plugins.Error{Code: row.Error.Code, Message: row.Error.Message}
+		}
+		if !p.started[n.ID] && !row.Status.Final() && row.Status != data.Waiting && n.NeedsMet(p.nodes) {
+			list = append(list, n)
+		}
+	}
+	return list, nil
+}
+
+// Skip returns the row of a node that is skipped.
+func (p *Plan) Skip(n *graph.Node) data.Row {
+	now := time.Now()
+	row := p.nodes[n.ID]
+	row.Status, row.CompletedAt = data.Skipped, &now
+	return new(*row)
+}
+
+// Start notes that this process executes a node.
+func (p *Plan) Start(n *graph.Node) { p.started[n.ID] = true }
+
+// Begin makes the step of a node's next execution, which counts once Enter is called with it.
+func (p *Plan) Begin(n *graph.Node, run *data.Run, query string) *data.Step {
+	now := time.Now()
+	p.count++
+	st := &data.Step{
+		RunKey: run.Key, Number: p.count, ID: data.NewID(), Generation: run.Generation, NodeID: n.ID,
+		Name: n.ID, Execution: 1, Status: data.Running, Input: data.Plain(query), StartedAt: now,
+	}
+	if last := p.steps[n.ID]; last != nil {
+		st.Execution = last.Execution + 1
+	}
+	node := p.nodes[n.ID]
+	node.Status, node.Error, node.CompletedAt, node.Progress = data.Running, nil, nil, 0
+	if node.StartedAt == nil {
+		node.StartedAt = &now
+	}
+	return st
+}
+
+// Enter makes a step the latest of its node.
+func (p *Plan) Enter(st *data.Step) { p.steps[st.NodeID] = st }
+
+// Open returns the step of a node that a crash or a question has left open, or nil.
+func (p *Plan) Open(n *graph.Node) *data.Step {
+	if last := p.steps[n.ID]; last != nil && !last.Status.Final() {
+		return last
+	}
+	return nil
+}
+
+// HasStep reports whether a node has a step, which has its name.
+func (p *Plan) HasStep(name string) bool { return p.steps[name] != nil }
+
+// Rows returns the rows of a step and of its node.
+func (p *Plan) Rows(st *data.Step) []data.Row {
+	return []data.Row{new(*st), new(*p.nodes[st.NodeID])}
+}
+
+// Wait lets a step and its node wait for an answer.
+func (p *Plan) Wait(st *data.Step) { st.Status, p.nodes[st.NodeID].Status = data.Waiting, data.Waiting }
+
+// Fail ends a step with an error, and its node unless that is executed again: it continues with its next execution then, also after
+// a crash.
+func (p *Plan) Fail(st *data.Step, e *agui.OutputError, again bool) {
+	now := time.Now()
+	st.Status, st.Error, st.CompletedAt = data.Failed, e, &now
+	if !again {
+		node := p.nodes[st.NodeID]
+		node.Status, node.Error, node.CompletedAt = data.Failed, e, &now
+	}
+}
+
+// Complete ends a step and its node with an output, of which the step shows text.
+func (p *Plan) Complete(st *data.Step, text string, output json.RawMessage) {
+	now := time.Now()
+	st.Status, st.Output, st.CompletedAt = data.Completed, &text, &now
+	node := p.nodes[st.NodeID]
+	node.Status, node.Output, node.CompletedAt, node.Progress = data.Completed, output, &now, 1
+}
+
+// Output returns the output of the run.
+func (p *Plan) Output() json.RawMessage { return p.Graph.Output(p.nodes) }
+
+// Resume sets the waiting nodes that have something to do to running, and returns their steps. A node stays as it is while it has open
+// questions and no answer, of its own or to a question of the run.
+func (p *Plan) Resume(all []data.Interrupt) (steps []*data.Step) {
+	open, answered := make(map[int]bool), make(map[int]bool)
+	for i := range all {
+		switch all[i].Status {
+		case data.InterruptOpen:
+			open[all[i].Step] = true
+		case data.InterruptAnswered:
+			answered[all[i].Step] = true
+		}
+	}
+	for _, st := range p.steps {
+		if st.Status == data.Waiting && (!open[st.Number] || answered[st.Number] || answered[0]) {
+			st.Status, p.nodes[st.NodeID].Status = data.Running, data.Running
+			steps = append(steps, st)
+		}
+	}
+	return steps
+}
+
+// Limits of the latest progress messages in a node's row.
+const (
+	maxMessages = 50
+	maxMessage  = 4 << 10 // bytes
+)
+
+// Progress records a worker's progress and returns the node's row, or nil when there is none.
+func (p *Plan) Progress(id string, value json.RawMessage) data.Row {
+	var made struct {
+		Progress float64 `json:"progress"`
+		Message  string  `json:"message"`
+	}
+	n := p.nodes[id]
+	if n == nil || json.Unmarshal(value, &made) != nil {
+		return nil
+	}
+	n.Progress = min(max(made.Progress, 0), 1)
+	if made.Message != "" {
+		n.Messages = append(slices.Clone(n.Messages[max(0, len(n.Messages)-maxMessages+1):]), data.Clip(made.Message, maxMessage))
+	}
+	return new(*n)
+}
+
+// Settle sets steps and nodes that have not ended to status and returns their rows. When a node has failed the run, the
+// others were only stopped.
+func (p *Plan) Settle(status data.Status, e *agui.OutputError) (rows []data.Row) {
+	now := time.Now()
+	pending := status
+	if status == data.Failed {
+		pending = data.Skipped
+	}
+	if status == data.Failed && p.Has(data.Failed) {
+		status, e = data.Cancelled, nil
+	}
+	for _, st := range p.steps {
+		if st.Status.Final() {
+			continue
+		}
+		st.Status, st.Error = status, e
+		if status.Final() {
+			st.CompletedAt = &now
+		}
+		rows = append(rows, new(*st))
+	}
+	for _, n := range p.nodes {
+		if n.Status.Final() || n.Status == data.Pending && status == data.Waiting {
+			continue
+		}
+		if n.Status == data.Pending {
+			n.Status = pending
+		} else {
+			n.Status, n.Error = status, e
+		}
+		if n.Status.Final() {
+			n.CompletedAt = &now
+		}
+		rows = append(rows, new(*n))
+	}
+	return rows
+}
+
+// Has reports whether a node has a status.
+func (p *Plan) Has(status data.Status) bool {
+	for _, n := range p.nodes {
+		if n.Status == status {
+			return true
+		}
+	}
+	return false
+}
+
+// Goes reports whether the step of that number is its node's latest and has not ended.
+func (p *Plan) Goes(number int) bool {
+	for _, st := range p.steps {
+		if st.Number == number {
+			return !st.Status.Final()
+		}
+	}
+	return false
+}

@@ -1,0 +1,161 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/plan"
+)
+
+// begun returns a new generation of a run of the nodes a, b and c, where c needs a.
+func begun(kept ...plan.Kept) (*plan.Plan, *data.Run, []data.Row) {
+	g := &graph.Graph{Nodes: []*graph.Node{
+		{Node: plugins.Node{ID: "a"}}, {Node: plugins.Node{ID: "b"}}, {Node: plugins.Node{ID: "c", Needs: []string{"a"}}},
+	}}
+	run := new(data.Run)
+	run.Key, run.Generation = 7, 1
+	p := plan.New(g)
+	return p, run, p.Reset(run, 0, kept)
+}
+
+// enter begins and enters the next step of the node at an index.
+func enter(p *plan.Plan, run *data.Run, node int) *data.Step {
+	st := p.Begin(p.Graph.Nodes[node], run, "go")
+	p.Enter(st)
+	return st
+}
+
+// shown returns rows as words, in order.
+func shown(rows []data.Row) string {
+	var words []string
+	for _, row := range rows {
+		var e *agui.OutputError
+		word := ""
+		switch row := row.(type) {
+		case *data.Node:
+			word, e = fmt.Sprintf("node %s %s", row.NodeID, row.Status), row.Error
+		case *data.Step:
+			word, e = fmt.Sprintf("step %d of %s %s", row.Number, row.NodeID, row.Status), row.Error
+		}
+		if e != nil {
+			word += " " + e.Code
+		}
+		words = append(words, word)
+	}
+	slices.Sort(words)
+	return strings.Join(words, ", ")
+}
+
+func due(t *testing.T, p *plan.Plan) (ids string) {
+	t.Helper()
+	list, err := p.Due()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range list {
+		ids += n.ID
+	}
+	return ids
+}
+
+func check(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+// Only the failed node carries its error; the others were stopped.
+func TestPlan_SettlesTheSiblingsOfAFailedNode(t *testing.T) {
+	t.Parallel()
+	p, run, _ := begun()
+	enter(p, run, 0)
+	e := &agui.OutputError{Code: "sick"}
+	failed := enter(p, run, 1)
+	p.Fail(failed, e, false)
+	check(t, "the failed node", shown(p.Rows(failed)), "node b FAILED sick, step 2 of b FAILED sick")
+	check(t, "the others", shown(p.Settle(data.Failed, e)), "node a CANCELLED, node c SKIPPED, step 1 of a CANCELLED")
+	if _, err := p.Due(); err == nil {
+		t.Error("a run with a failed node goes on after a crash")
+	}
+}
+
+func TestPlan_DueNodesHaveWhatTheyNeed(t *testing.T) {
+	t.Parallel()
+	p, run, _ := begun()
+	check(t, "at first", due(t, p), "ab")
+	p.Start(p.Graph.Nodes[0])
+	st := enter(p, run, 0)
+	check(t, "beside a node that this process has started", due(t, p), "b")
+	p.Fail(st, &agui.OutputError{Code: "sick"}, true)
+	if p.Open(p.Graph.Nodes[0]) != nil || p.Goes(st.Number) {
+		t.Error("a failed step goes on")
+	}
+	if st = enter(p, run, 0); st.Execution != 2 || p.Open(p.Graph.Nodes[0]) != st {
+		t.Errorf("the second execution is %+v", st)
+	}
+	p.Complete(st, "done", nil)
+	p.Skip(p.Graph.Nodes[1])
+	check(t, "in the end", due(t, p), "c")
+}
+
+// A rerun has the nodes that it keeps as its own, except for those that its workflow has no more.
+func TestPlan_CountsKeptNodes(t *testing.T) {
+	t.Parallel()
+	kept := func(id string) plan.Kept {
+		return plan.Kept{Node: data.Node{RunKey: 1, NodeID: id, Status: data.Completed}, Step: data.Step{RunKey: 1, Number: 9, NodeID: id, Status: data.Completed}}
+	}
+	p, run, rows := begun(kept("gone"), kept("a"))
+	check(t, "rows", shown(rows), "node a COMPLETED, node b PENDING, node c PENDING, step 1 of a COMPLETED")
+	check(t, "due", due(t, p), "bc")
+	if st := enter(p, run, 1); st.Number != 2 {
+		t.Errorf("the next step has the number %d", st.Number)
+	}
+}
+
+// A waiting node goes on once it has an answer, of its own or of the run, or nothing to wait for.
+func TestPlan_ResumesAnsweredSteps(t *testing.T) {
+	t.Parallel()
+	question := func(step int, status string) data.Interrupt { return data.Interrupt{Step: step, Status: status} }
+	for _, test := range []struct {
+		asked []data.Interrupt
+		want  string
+	}{
+		{[]data.Interrupt{question(1, data.InterruptOpen), question(2, data.InterruptOpen)}, ""},
+		{[]data.Interrupt{question(1, data.InterruptOpen), question(1, data.InterruptAnswered), question(2, data.InterruptOpen)}, "a"},
+		{[]data.Interrupt{question(1, data.InterruptOpen), question(2, data.InterruptCancelled)}, "b"},
+		{[]data.Interrupt{question(0, data.InterruptAnswered), question(1, data.InterruptOpen), question(2, data.InterruptOpen)}, "ab"},
+	} {
+		p, run, _ := begun()
+		p.Wait(enter(p, run, 0))
+		p.Wait(enter(p, run, 1))
+		check(t, "due while they wait", due(t, p), "")
+		var got []string
+		for _, st := range p.Resume(test.asked) {
+			got = append(got, st.NodeID)
+		}
+		slices.Sort(got)
+		check(t, fmt.Sprint(test.asked), strings.Join(got, ""), test.want)
+	}
+}
+
+func TestPlan_KeepsTheLatestMessages(t *testing.T) {
+	t.Parallel()
+	p, _, _ := begun()
+	var row *data.Node
+	for n := range 60 {
+		row = p.Progress("a", []byte(fmt.Sprintf(`{"progress":%d,"message":"%d"}`, n, n))).(*data.Node)
+	}
+	if n := len(row.Messages); n != 50 || row.Messages[n-1] != "59" || row.Progress != 1 {
+		t.Errorf("%d messages until %s, progress %v", n, row.Messages[n-1], row.Progress)
+	}
+	if p.Progress("none", []byte(`{}`)) != nil || p.Progress("a", []byte(`[]`)) != nil {
+		t.Error("progress of no node, or none, has a row")
+	}
+}
