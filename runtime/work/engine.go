@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/budget"
 	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
@@ -140,9 +141,9 @@ type Engine struct {
 	*replies
 	*runs
 	*dispatcher
-	*budgets
 	*peers
 	*hints
+	budget   *budget.Ledger
 	commits  *commit.Queue
 	measures Measures
 	tracer   Tracer
@@ -178,13 +179,13 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	budgets, err := newBudgets(cfg.Budgets, cfg.Prices)
+	ledger, err := budget.New(cfg.Store, cfg.Instance, cfg.Budgets, cfg.Prices)
 	if err != nil {
 		return nil, err
 	}
 	en := &Engine{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, measures: cfg.Measures.withDefaults(), tracer: cfg.Tracer,
-		budgets: budgets, quit: make(chan struct{}),
+		budget: ledger, quit: make(chan struct{}),
 	}
 	if en.tracer == nil {
 		en.tracer = untraced{}
@@ -217,6 +218,9 @@ func (en *Engine) offersChanged() {
 // Commits returns the queue of everything that this process writes.
 func (en *Engine) Commits() *commit.Queue { return en.commits }
 
+// Budget returns the ledger of what model calls use.
+func (en *Engine) Budget() *budget.Ledger { return en.budget }
+
 // Append decides a message to a run. An executing run receives it with its next Next.
 func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, error) {
 	it := &commit.Item{Owner: of, Command: cmd, Bytes: cmd.Size, Then: func(out *decide.Decided) {
@@ -242,7 +246,7 @@ func (en *Engine) Begin(ctx context.Context) error {
 		_, err := commit.RetryUnavailable(ctx, func() (none struct{}, err error) { return none, read() })
 		return err
 	}
-	if err := retry(func() error { return en.loadBudgets(ctx, en.store, "", time.Now()) }); err != nil {
+	if err := retry(func() error { return en.budget.Load(ctx, "", time.Now()) }); err != nil {
 		return fmt.Errorf("read what was spent: %w", err)
 	}
 	if en.shared {

@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/budget"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
@@ -64,8 +65,8 @@ type live struct {
 	mark    string       // the owner that the release of the run is to leave behind; "" for none
 	spoke   bool         // a worker has emitted a visible event since the claim, or an earlier process had claimed the run
 
-	interruptions int                  // of its workers and tools since its last record
-	spending      map[*counted]*period // of the run's own budgets; guarded by budgets.mu
+	interruptions int // of its workers and tools since its last record
+	spending      budget.RunUse
 
 	working  int  // Dos with a running function, or a result that is not stored yet
 	atRecord bool // a worker waits at a record until the run is released

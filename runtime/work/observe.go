@@ -10,6 +10,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/budget"
 	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
@@ -183,7 +184,7 @@ func (en *Engine) logOutcome(it *commit.Item) {
 				if finish, ok := it.Command.(*decide.Finish); ok && finish.Node != "" {
 					end = append(end, slog.String("node", finish.Node))
 				}
-				if e.Code != budgetExceeded {
+				if e.Code != budget.Exceeded {
 					what, level = "run fails", slog.LevelWarn
 					end = append(end, slog.String("help", cureOf(run)))
 				}

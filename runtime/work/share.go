@@ -117,7 +117,7 @@ func (en *Engine) share() {
 		next = now.Add(commit.Spread(sweepEach))
 		orphans := en.takeOrphans(en.abandoned)
 		en.looker.heed(true)
-		en.logUnshared(errors.Join(orphans, en.noteAbsent(en.abandoned), en.loadBudgets(en.abandoned, en.store, "", now)))
+		en.logUnshared(errors.Join(orphans, en.noteAbsent(en.abandoned), en.budget.Load(en.abandoned, "", now)))
 		en.logUnshared(en.endAbsent(en.abandoned))
 	}
 }

@@ -1,4 +1,4 @@
-package work
+package budget_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/budget"
 	"github.com/batonrun/baton/runtime/data"
 	inmemory "github.com/batonrun/baton/runtime/sim/memory"
 )
@@ -19,15 +20,16 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 		{Name: "month", Scope: data.OfProject, Per: data.PerMonth, Unit: "USD", Limit: 1},
 	}
 	prices := data.Prices{Currency: "USD", Models: map[string]data.Price{"m": {Input: 2500}}} // a quarter of a cent a token
-	open := func() *budgets {
-		b, err := newBudgets(list, prices)
+	store := inmemory.New(time.Now).Open()
+	open := func() *budget.Ledger {
+		b, err := budget.New(store, "i", list, prices)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
 	who := data.Spender{Project: "p", User: "u", Agent: "a"}
-	goes, store := open(), inmemory.New(time.Now).Open()
+	goes := open()
 	if err := store.Join(t.Context(), "i", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +45,7 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 		}
 		call := &data.CallUsage{Project: "p", User: "u", Agent: "a", At: now.In(east), Usage: agui.TokenUsage{Model: "m", InputTokens: 60}}
 		call.Cost, _ = prices.Cost(call.Usage)
-		goes.addCall(call)
+		goes.Count(call, nil)
 		commits++
 		if err := store.Commit(t.Context(), commits, &data.Batch{Rows: []data.Row{call}}); err != nil {
 			t.Fatal(err)
@@ -51,11 +53,11 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 		spent[at[:10]] += 60
 		spent[at[:7]] += 60
 		begins := open()
-		if err := begins.loadBudgets(t.Context(), store, "", now); err != nil {
+		if err := begins.Load(t.Context(), "", now); err != nil {
 			t.Fatal(err)
 		}
-		for name, b := range map[string]*budgets{"goes on": goes, "begins": begins} {
-			got := b.budgetsOf(who, now.In(east))
+		for name, b := range map[string]*budget.Ledger{"goes on": goes, "begins": begins} {
+			got := b.Of(who, nil, now.In(east))
 			if len(got) != 2 || got[0].Used != spent[at[:10]] || got[1].Used != spent[at[:7]]*(data.Money/400) {
 				t.Errorf("%s, %s: %+v, want %d and %d tokens", at, name, got, spent[at[:10]], spent[at[:7]])
 			}
@@ -73,15 +75,15 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 // TestBudgets_SurviveClockSetBack: a clock that jumps to another month and back loses nothing.
 func TestBudgets_SurviveClockSetBack(t *testing.T) {
 	t.Parallel()
-	b, err := newBudgets([]data.Budget{{Name: "b", Scope: data.OfProject, Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
+	b, err := budget.New(inmemory.New(time.Now).Open(), "i", []data.Budget{{Name: "b", Scope: data.OfProject, Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)
 	for _, at := range []time.Time{now, now.AddDate(1, 0, 0), now, now.AddDate(1, 0, 0), now} {
-		b.addCall(&data.CallUsage{Project: "p", At: at, Usage: agui.TokenUsage{InputTokens: 10}})
+		b.Count(&data.CallUsage{Project: "p", At: at, Usage: agui.TokenUsage{InputTokens: 10}}, nil)
 	}
-	if got := b.budgetsOf(data.Spender{Project: "p"}, now)[0].Used; got != 30 {
+	if got := b.Of(data.Spender{Project: "p"}, nil, now)[0].Used; got != 30 {
 		t.Errorf("%d are used, want 30", got)
 	}
 }
@@ -89,14 +91,14 @@ func TestBudgets_SurviveClockSetBack(t *testing.T) {
 // TestBudgets_ReportEachMarkOnce: the calls that reach 80 % and all of a budget are reported, and no others.
 func TestBudgets_ReportEachMarkOnce(t *testing.T) {
 	t.Parallel()
-	b, err := newBudgets([]data.Budget{{Name: "b", Scope: data.OfAgent, Of: "a", Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
+	b, err := budget.New(inmemory.New(time.Now).Open(), "i", []data.Budget{{Name: "b", Scope: data.OfAgent, Of: "a", Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var reached []int64
 	for range 6 {
 		for _, agent := range []string{"a", "other"} {
-			for _, s := range b.addCall(&data.CallUsage{Project: "p", Agent: agent, At: time.Now(), Usage: agui.TokenUsage{InputTokens: 15, OutputTokens: 5}}) {
+			for _, s := range b.Count(&data.CallUsage{Project: "p", Agent: agent, At: time.Now(), Usage: agui.TokenUsage{InputTokens: 15, OutputTokens: 5}}, nil) {
 				reached = append(reached, s.Used)
 			}
 		}
@@ -109,7 +111,7 @@ func TestBudgets_ReportEachMarkOnce(t *testing.T) {
 func TestBudgets_AreChecked(t *testing.T) {
 	t.Parallel()
 	good := data.Budget{Name: "b", Scope: data.OfUser, Per: data.PerDay, Unit: data.UnitTokens, Limit: 1}
-	if _, err := newBudgets([]data.Budget{good}, data.Prices{}); err != nil {
+	if _, err := budget.New(inmemory.New(time.Now).Open(), "i", []data.Budget{good}, data.Prices{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(b *data.Budget){
