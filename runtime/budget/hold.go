@@ -151,23 +151,20 @@ func (ln *holders) wake() {
 // Reserve reserves for a call, or leaves it in line. It returns a channel that is closed when a reservation of the project ends.
 func (b *Ledger) Reserve(ctx context.Context, h *Hold) (held bool, changed <-chan struct{}, err error) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	ln := b.holdersOf(h.Project)
-	changed = ln.changed
 	if !h.held && !slices.Contains(ln.waiting, h) {
 		ln.waiting = append(ln.waiting, h)
 	}
-	if !b.shared {
+	switch {
+	case !b.shared:
 		b.serve(h.Project)
+	case !h.held:
+		b.mu.Unlock()
+		err = b.agree(ctx, h.Project, h)
+		b.mu.Lock()
 	}
-	held = h.held
-	b.mu.Unlock()
-	if held || !b.shared {
-		return held, changed, nil
-	}
-	err = b.agree(ctx, h.Project, h)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return h.held, changed, err
+	return h.held, ln.changed, err // agree itself has closed the channel before
 }
 
 // Await waits until a call for which Reserve had no room may have some.

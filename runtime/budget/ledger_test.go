@@ -1,8 +1,10 @@
 package budget_test
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -127,4 +129,50 @@ func TestBudgets_AreChecked(t *testing.T) {
 	if data.CheckBudgets([]data.Budget{good, good}, &data.Prices{}) == nil {
 		t.Error("equal names are not refused")
 	}
+}
+
+// busy is a store of a cluster in which another server has reserved the rest of a budget.
+type busy struct {
+	budget.Store
+	reserved data.Reserved
+	asked    int
+}
+
+func (*busy) Shared() bool { return true }
+
+func (*busy) Raises(context.Context, time.Time) ([]data.Raise, error) { return nil, nil }
+
+func (*busy) Spent(context.Context, string, time.Time, time.Time) ([]data.Spending, error) {
+	return nil, nil
+}
+
+func (b *busy) ReserveBudgets(_ context.Context, _, _ string, reserve func([]data.Reserved) ([]data.Reserved, error)) error {
+	b.asked++
+	_, err := reserve([]data.Reserved{b.reserved})
+	return err
+}
+
+// A call that waits for another server asks the database four times a second.
+func TestLedger_WaitsForOtherServers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		day := data.Budget{Name: "b", Scope: data.OfProject, Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}
+		from, _ := day.Period(time.Now())
+		store := &busy{reserved: data.Reserved{Budget: "b", Subject: "p", From: from, Amount: 100}}
+		b, err := budget.New(store, "i", []data.Budget{day}, data.Prices{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &budget.Hold{Project: "p"}
+		b.Add(h, &b.Of(data.Spender{Project: "p"}, nil, time.Now())[0], agui.TokenUsage{}, time.Now(), false, nil)
+		for began := time.Now(); time.Since(began) < time.Minute; {
+			held, changed, err := b.Reserve(t.Context(), h)
+			if err == nil {
+				err = b.Await(t.Context(), changed)
+			}
+			if held || err != nil || store.asked > 240 {
+				t.Fatalf("%v: reserved %v, asked %d times, %v", time.Since(began), held, store.asked, err)
+			}
+		}
+	})
 }
