@@ -95,7 +95,7 @@ func (en *Engine) look() {
 		}
 		others := en.OthersLive()
 		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
-		en.recount(ctx)                                          // also without others: a run that nobody executed may have ended
+		en.queue.CountCapped(ctx)                                // also without others: a run that nobody executed may have ended
 		if en.countRuns() > 0 && (others || scope == tail.All) { // else nobody asks for anything
 			en.cancelAsked(ctx)
 		}
@@ -104,7 +104,7 @@ func (en *Engine) look() {
 			continue
 		}
 		if scope != tail.Fresh {
-			en.looker.heed(false) // hints about rows of the queue may be lost
+			en.queue.Wake(false) // hints about rows of the queue may be lost
 		}
 		en.cfg.Feeds.Changes.RingNew()
 		began := time.Now()
@@ -123,29 +123,6 @@ func (en *Engine) look() {
 
 // lookTimeout ends a look that the database does not answer. Readiness reports that; the next look tries again.
 const lookTimeout = 10 * time.Second
-
-// recount lets the queue go on with the runs of projects and users that are below their limits over all instances again.
-func (en *Engine) recount(ctx context.Context) {
-	names := en.admission.allCapped()
-	if len(names) == 0 {
-		return
-	}
-	running, err := en.store.CountRunning(ctx, names)
-	if err != nil {
-		return
-	}
-	names = slices.DeleteFunc(names, func(of data.Name) bool { return en.cfg.Caps.Reached(of, running[of]) })
-	if len(names) > 0 {
-		en.admission.uncap(names...)
-		en.looker.heed(false)
-	}
-}
-
-// leaveRoom ends the reservation of a run that has ended here. Its user and project may be below their limits over all instances again.
-func (l *live) leaveRoom() {
-	l.en.admission.uncap(data.Name{Project: l.run.Project}, data.Name{Project: l.run.Project, User: l.run.User})
-	l.bounds.reserved.release()
-}
 
 // cancelAsked cancels the runs for which another instance has asked that.
 func (en *Engine) cancelAsked(ctx context.Context) {
@@ -222,10 +199,10 @@ func (en *Engine) heed(h bus.Hints) {
 		en.countAppended(ctx)
 	}
 	if !h[bus.Queue].Empty() {
-		en.looker.heed(false)
+		en.queue.Wake(false)
 	}
 	if h[bus.Orphans].All {
-		en.lookForOrphans()
+		en.queue.FindOrphans()
 	}
 	if revoked := h[bus.Revoked]; !revoked.Empty() && en.cfg.Revoked != nil {
 		en.cfg.Revoked(ctx, func(credential string) bool { return revoked.Has(bus.KeyOf(credential)) })

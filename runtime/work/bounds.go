@@ -9,12 +9,13 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/fold"
+	"github.com/batonrun/baton/runtime/queue"
 )
 
 // bounds limits the events and bytes that the workers of a run may add to its span. The run's mutex guards exceeded.
 type bounds struct {
 	cfg      *Config
-	reserved *reservation            // nil for a run that is not executed
+	reserved *queue.Reservation      // nil for a run that is not executed
 	exceeded *plugins.Error          // the error of all later events
 	end      context.CancelCauseFunc // called with exceeded: the run fails, even if its workers ignore the error
 }
@@ -61,7 +62,7 @@ func (b *bounds) excess(sp *span, ev agui.Event, more int) *plugins.Error {
 	if int64(size) > b.cfg.RunMessages {
 		return &plugins.Error{Code: codeTooLarge, Message: fmt.Sprintf("The run's messages have %d bytes, which is all that they may", size)}
 	}
-	if !b.reserved.grow(size) {
+	if !b.reserved.Grow(size) {
 		return &plugins.Error{Code: "overloaded", Message: "The runs at work say more than the server has room for; try again soon", Retryable: true}
 	}
 	return nil

@@ -7,23 +7,24 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/queue"
 )
 
 // claiming prepares the claim of a queued run that has a reservation.
-func (d *dispatcher) claiming(ctx context.Context, head *data.RunHead, reserved *reservation) (*commit.Item, error) {
-	th, run, queued, err := unexecuted(ctx, d.en.store, head.ThreadKey, head.Key)
+func (en *Engine) claiming(ctx context.Context, head *data.RunHead, reserved *queue.Reservation) (*commit.Item, error) {
+	th, run, queued, err := unexecuted(ctx, en.store, head.ThreadKey, head.Key)
 	if err != nil {
 		return nil, err
 	}
 	if run.Status != data.Queued {
 		return nil, decide.ErrNotClaimed
 	}
-	l := d.en.newLive(&run)
+	l := en.newLive(&run)
 	if l.unfit != nil {
 		return nil, fmt.Errorf("%w: %w", errUnfit, l.unfit)
 	}
-	if d.en.declines(l) {
-		return nil, errAbsent
+	if en.declines(l) {
+		return nil, queue.ErrElsewhere
 	}
 	l.bounds.reserved = reserved
 	return l.claiming(ctx, &th, &run, queued)
@@ -73,8 +74,7 @@ func (l *live) begins(out *decide.Decided) {
 	l.plugins = l.offer.plugins.For(l.run.Project)
 	l.t = en.cfg.Logs.Hold(l.span.thread.Key, l.span.thread.ID)
 	l.t.Begin(l.span.last) // the events of the claim and of the last owner are stored
-	l.bounds.reserved.settle(l.span.fold.Grown())
-	en.looker.room()
+	en.queue.Settle(l.bounds.reserved, l.span.fold.Grown())
 	en.addRun(l)
 	go l.loop() // Shutdown waits for en.executing
 }

@@ -9,52 +9,12 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// dispatcher starts runs at once or, as slots become free, from the queue.
-type dispatcher struct {
-	en        *Engine
-	admission *admission
-	queued    queueCounts
-	looker    *looker
-}
-
-func newDispatcher(en *Engine) *dispatcher {
-	d := &dispatcher{en: en}
-	d.looker = &looker{looks: newLooks(), d: d, en: en, turns: newTurns()}
-	return d
-}
-
-// RunningOf returns how many runs of a user, and of its project, are executed now.
-func (d *dispatcher) RunningOf(project, user string) (users, projects int) {
-	return d.admission.running(project, user)
-}
-
-// dispatch looks at the queue when it may have changed: it claims queued runs as slots become free, and cancels runs that have to make
-// room. It ends when the engine stops.
-func (d *dispatcher) dispatch() {
-	for {
-		select {
-		case <-d.en.quit:
-			return
-		case <-d.looker.signal:
-			d.looker.look()
-		}
-	}
-}
-
-// noteCapped has the queue hold back the runs of a user that a limit over all instances has refused.
-func (d *dispatcher) noteCapped(run *data.RunHead, err error) {
-	switch {
-	case errors.Is(err, decide.ErrUserFull):
-		d.admission.cap(data.Name{Project: run.Project, User: run.User})
-	case errors.Is(err, decide.ErrProjectFull):
-		d.admission.cap(data.Name{Project: run.Project})
-	case errors.Is(err, decide.ErrUncounted):
-		d.admission.cap(d.en.cfg.Caps.Counts(run.Project, run.User))
-	}
-}
+// dispatcher claims and cancels runs for the queue.
+type dispatcher struct{ en *Engine }
 
 // unstarted returns the error of a run that cannot be claimed, or nil if a later claim may succeed.
 func unstarted(err error) *agui.OutputError {
@@ -71,48 +31,39 @@ func unstarted(err error) *agui.OutputError {
 
 // Start decides a request for a run. It claims the run at once if a slot is free and, as far as this instance knows, no
 // other run of the thread comes first.
-func (d *dispatcher) Start(ctx context.Context, c *decide.Start) (*decide.Decided, error) {
-	queue := func() (*decide.Decided, error) {
-		it := &commit.Item{Owner: quota.OwnerOf(c.Thread.Project, c.Thread.User), Command: c, Bytes: c.Bytes()}
-		err := d.en.decide(it)
-		return outcome(it), err
+func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, error) {
+	var reserved *queue.Reservation
+	if en.idle(c) {
+		reserved = en.queue.Admit(ctx, c)
 	}
-	if !d.idle(c) || d.looker.stops(&c.Run.RunHead, 0, d.admission.free()) {
-		return queue()
+	if reserved != nil {
+		it, err := en.starting(ctx, c, reserved)
+		if err == nil {
+			it.Bytes += c.Bytes()
+			err = en.decide(it)
+		}
+		if err != nil || it.Out == nil || !it.Out.Claimed {
+			en.queue.Release(reserved)
+		}
+		if !errors.Is(err, decide.ErrUnknownMessage) { // the decision without a claim returns this error, unless the request is a repeat
+			return outcome(it), err
+		}
 	}
-	weight, err := d.admission.weighStart(ctx, c)
-	if err != nil || weight > 0 && d.looker.stops(&c.Run.RunHead, weight, d.admission.free()) {
-		return queue()
-	}
-	reserved, _ := d.admission.admit(&c.Run.RunHead, data.Weight{Asked: weight})
-	if reserved == nil {
-		return queue()
-	}
-	it, err := d.starting(ctx, c, reserved)
-	if err == nil {
-		it.Bytes += c.Bytes()
-		err = d.en.decide(it)
-	}
-	if err != nil || it.Out == nil || !it.Out.Claimed {
-		reserved.release()
-		d.en.freed()
-	}
-	if errors.Is(err, decide.ErrUnknownMessage) { // the decision without a claim returns this error, unless the request is a repeat
-		return queue()
-	}
+	it := &commit.Item{Owner: quota.OwnerOf(c.Thread.Project, c.Thread.User), Command: c, Bytes: c.Bytes()}
+	err := en.decide(it)
 	return outcome(it), err
 }
 
 // idle reports whether, as far as this instance knows, no run of the thread comes before the new one.
-func (d *dispatcher) idle(c *decide.Start) bool {
-	return c.Run.WorkflowID != "" && !d.en.Stopping() && (c.New || d.en.liveOn(c.Thread.Key) == nil)
+func (en *Engine) idle(c *decide.Start) bool {
+	return c.Run.WorkflowID != "" && !en.Stopping() && (c.New || en.liveOn(c.Thread.Key) == nil)
 }
 
 // starting prepares the start of a run that has a reservation, together with its claim.
-func (d *dispatcher) starting(ctx context.Context, c *decide.Start, reserved *reservation) (*commit.Item, error) {
+func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *queue.Reservation) (*commit.Item, error) {
 	th, run := c.Thread, c.Run // copies: the live run must not retain the whole request
 	run.Status, run.Generation = data.Queued, 1
-	l := d.en.newLive(&run)
+	l := en.newLive(&run)
 	if l.unfit != nil {
 		return nil, l.unfit
 	}
@@ -142,26 +93,24 @@ func (d *dispatcher) starting(ctx context.Context, c *decide.Start, reserved *re
 // errUnfit means that the stored input of a run cannot be read any more.
 var errUnfit = errors.New("the run cannot be executed")
 
-// errAbsent leaves a QUEUED run to another instance of the cluster.
-var errAbsent = data.Refuse(data.KindConflict, "goes_on", "Another server begins the run")
-
 // slowly is the first attempt with a pause of the maximum length.
 const slowly = 9
 
-// claim begins or continues the first run of a thread. The run has a reservation.
-func (d *dispatcher) claim(head *data.RunHead, reserved *reservation) error {
+// Claim implements queue.Runs: it begins or continues the first run of a thread.
+func (d dispatcher) Claim(head *data.RunHead, reserved *queue.Reservation) error {
+	en := d.en
 	for attempt := 0; ; attempt++ {
-		if d.en.Stopping() {
+		if en.Stopping() {
 			return commit.ErrStopping
 		}
-		it, err := commit.RetryUnavailable(d.en.abandoned, func() (*commit.Item, error) { return d.claiming(d.en.abandoned, head, reserved) })
+		it, err := commit.RetryUnavailable(en.abandoned, func() (*commit.Item, error) { return en.claiming(en.abandoned, head, reserved) })
 		if err != nil {
 			return err
 		}
-		err = d.en.decide(it)
+		err = en.decide(it)
 		switch {
 		case errors.Is(err, decide.ErrUncounted) && attempt < countAttempts:
-			commit.Pause(d.en.abandoned, attempt)
+			commit.Pause(en.abandoned, attempt)
 		case !errors.Is(err, decide.ErrStale):
 			return err
 		}
@@ -170,3 +119,44 @@ func (d *dispatcher) claim(head *data.RunHead, reserved *reservation) error {
 
 // countAttempts is how often a claim is tried again at once while other instances count the RUNNING runs of the same user.
 const countAttempts = 6
+
+// Unclaimed implements queue.Runs.
+func (d dispatcher) Unclaimed(run *data.RunHead, err error) {
+	if e := unstarted(err); e != nil {
+		d.en.about(run).Error("run cannot be claimed", "error", err)
+		err = d.en.closeRun(run.ThreadKey, run.Key, ending{status: data.Failed, err: e}, unclaimed)
+	}
+	d.pause(run, err)
+}
+
+// Cancel implements queue.Runs.
+func (d dispatcher) Cancel(run *data.RunHead) {
+	en := d.en
+	heads, err := commit.RetryUnavailable(en.abandoned, func() ([]data.RunHead, error) {
+		return en.store.Heads(en.abandoned, []int64{run.Key})
+	})
+	if err == nil && len(heads) == 0 {
+		err = decide.ErrRunNotFound
+	} else if err == nil {
+		run = &heads[0]
+		err = en.Cancel(run, run.Generation, decide.By{})
+	}
+	if err != nil && unwritten(err) { // its owner has not answered, or it is between two owners
+		commit.Pause(en.abandoned, slowly)
+	} else if err != nil {
+		d.pause(run, err)
+	}
+}
+
+// pause waits before a row is served again, after an error.
+func (d dispatcher) pause(run *data.RunHead, err error) {
+	switch {
+	case errors.Is(err, data.ErrTooSlow), errors.Is(err, data.ErrConflict), errors.Is(err, data.ErrDiskFull), errors.Is(err, commit.ErrContended): // the database may recover
+		commit.Pause(d.en.abandoned, slowly)
+	case err != nil && !unwritten(err):
+		d.en.about(run).Error("run holds up its thread", "error", err)
+		d.en.rest()
+	case err != nil: // another run comes first, another instance was faster, or a limit is full
+		d.en.sleep(heedEvery)
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/monitor"
+	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
 )
@@ -102,7 +103,7 @@ const DeletedAtOnce = 100
 // WithDefaults returns l with its defaults. accounts says whether there are users.
 func WithDefaults(l Limits, accounts bool) Limits {
 	if l.Runs == 0 {
-		l.Runs = Carried()
+		l.Runs = queue.Carried()
 	}
 	if accounts {
 		l.RunsPerUser = cmp.Or(l.RunsPerUser, l.Runs-l.Runs/2) // rounded up, because Runs may be small
@@ -114,10 +115,10 @@ func WithDefaults(l Limits, accounts bool) Limits {
 	l.DeletedAtOnce = cmp.Or(l.DeletedAtOnce, DeletedAtOnce)
 	l.MaxAttempts = cmp.Or(l.MaxAttempts, 3)
 	if l.RunsBytes == 0 {
-		l.RunsBytes = CarriedBytes()
+		l.RunsBytes = queue.CarriedBytes()
 	}
 	if l.RunsMessages == 0 {
-		l.RunsMessages = SaidBytes()
+		l.RunsMessages = queue.SaidBytes()
 	}
 	l.RunMessages = cmp.Or(l.RunMessages, 64<<20)
 	l.LightBytes = cmp.Or(l.LightBytes, 64<<10)
@@ -140,10 +141,10 @@ type Engine struct {
 	*offers
 	*replies
 	*runs
-	*dispatcher
 	*peers
 	*hints
 	budget   *budget.Ledger
+	queue    *queue.Queue
 	commits  *commit.Queue
 	measures Measures
 	tracer   Tracer
@@ -154,19 +155,17 @@ type Engine struct {
 
 	abandoned  context.Context // done when waiting is pointless: Shutdown's limit passed, or fenced
 	abandon    context.CancelCauseFunc
-	tasks      sync.WaitGroup // the queue, the dispatcher, expiry, and functions passed to Go
+	tasks      sync.WaitGroup // the commit queue, the queue of runs, expiry, and functions passed to Go
 	quit       chan struct{}
 	stopping   atomic.Bool // quit is closed, or about to be
 	fence      sync.Once   // closes fenced
 	committing atomic.Bool // the queue is at work
 
-	handing       atomic.Bool           // runs are handed over to another instance
-	shown         atomic.Int64          // see Show
-	drained       atomic.Bool           // drain has returned
-	orphanWeights map[int64]data.Weight // of runs without room, as the last search for orphans has weighed them; used by that alone
-	searchUntil   atomic.Int64          // until when orphans are looked for often, because an instance has ended
-	frees         atomic.Int64          // how often room has become free
-	nextExpiry    atomic.Int64          // when expire searches next, in Unix milliseconds
+	handing     atomic.Bool  // runs are handed over to another instance
+	shown       atomic.Int64 // see Show
+	drained     atomic.Bool  // drain has returned
+	searchUntil atomic.Int64 // until when orphans are looked for often, because an instance has ended
+	nextExpiry  atomic.Int64 // when expire searches next, in Unix milliseconds
 
 	suspects suspects
 
@@ -191,19 +190,24 @@ func New(cfg Config) (*Engine, error) {
 		en.tracer = untraced{}
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
-	en.dispatcher = newDispatcher(en)
 	en.peers = newPeers()
 	en.offers = &offers{log: cfg.Log, role: cfg.Identity.Role, changed: en.offersChanged, now: first, earlier: make(map[*offer]bool)}
 	en.replies = &replies{en.offers, cfg.FrameBytes}
-	en.admission = newAdmission(&en.cfg, en.concurrency)
 	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
+	begins := queue.Config{
+		Store: cfg.Store, Runs: dispatcher{en}, Link: cfg.Link, Quit: en.quit, Gateway: cfg.Identity.Role == Gateway, Unshared: en.logUnshared,
+		Slots: quota.Limits{Total: int64(cfg.Runs), PerProject: int64(cfg.RunsPerProject), PerUser: int64(cfg.RunsPerUser)}, PerAgent: cfg.RunsPerAgent,
+		OwnLimit: en.concurrency, Asked: quota.Limits{Total: cfg.RunsBytes, PerUser: queue.Shares(cfg.RunsBytes, cfg.Accounts).PerUser}, Said: queue.Shares(cfg.RunsMessages, cfg.Accounts),
+		LightBytes: cfg.LightBytes, Caps: cfg.Caps,
+	}
 	if en.shared {
-		en.admission.offers = en.offersRun
+		begins.Servers = servers{en}
 	} else {
 		en.aloneUntil.Store(math.MaxInt64)
 	}
+	en.queue = queue.New(begins)
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.countRuns, en.show, en.lost
-	cfg.Commits.Queued = en.queued.of
+	cfg.Commits.Queued = en.queue.Queued
 	en.hints = newHints(en.abandoned, cfg.Link)
 	en.commits = commit.New(cfg.Commits)
 	en.runs.commits = en.commits
@@ -212,7 +216,7 @@ func New(cfg Config) (*Engine, error) {
 
 func (en *Engine) offersChanged() {
 	en.cfg.Offered(en.Plugins())
-	en.looker.heed(false)
+	en.queue.Wake(false)
 }
 
 // Commits returns the queue of everything that this process writes.
@@ -220,6 +224,9 @@ func (en *Engine) Commits() *commit.Queue { return en.commits }
 
 // Budget returns the ledger of what model calls use.
 func (en *Engine) Budget() *budget.Ledger { return en.budget }
+
+// Queue returns the queue of the runs that begin here.
+func (en *Engine) Queue() *queue.Queue { return en.queue }
 
 // Append decides a message to a run. An executing run receives it with its next Next.
 func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, error) {
@@ -258,8 +265,8 @@ func (en *Engine) Begin(ctx context.Context) error {
 		return fmt.Errorf("recover: %w", err)
 	}
 	en.suspects.since = time.Now()
-	en.looker.look() // so that new runs know of those that wait
-	en.tasks.Go(en.dispatch)
+	en.queue.Look(en.abandoned) // so that new runs know of those that wait
+	en.tasks.Go(func() { en.queue.Run(en.abandoned) })
 	en.tasks.Go(en.expire)
 	if !en.shared {
 		en.tasks.Go(en.takeSuspects)
@@ -331,8 +338,7 @@ func (en *Engine) executes(out *decide.Decided) bool {
 func (en *Engine) show(batch []*commit.Item) {
 	for _, it := range batch {
 		if it.Out != nil && it.Out.Thread != 0 {
-			en.queued.follow(it.Out.Moves)
-			en.looker.note(it.Out)
+			en.queue.Note(it.Out)
 		}
 	}
 	for _, it := range batch {

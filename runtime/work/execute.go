@@ -29,9 +29,8 @@ func (l *live) loop() {
 	l.writeRelease()
 	_ = l.en.awaitEnd(l) // somebody else may end it; an error says that nothing begins here any more
 	l.en.releaseOffer(l.offer)
-	l.leaveRoom()
 	l.t.Release()
-	l.en.freed()
+	l.en.queue.Leave(&l.run.RunHead, l.bounds.reserved)
 }
 
 // nodeResult is the result of a node: completed, waiting, interrupted, or failed with the error that clients see.

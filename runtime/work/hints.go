@@ -14,8 +14,7 @@ const heedEvery = 10 * time.Millisecond
 // hints is the engine's link to the other servers of the database. A hint makes the engine look at the database earlier than it would
 // anyway.
 type hints struct {
-	link     *bus.Link     // nil without a bus
-	orphaned chan struct{} // has a value when runs may have lost their server
+	link *bus.Link // nil without a bus
 
 	unlinked context.Context // done once the last hints are to be sent
 	unlink   context.CancelFunc
@@ -23,17 +22,9 @@ type hints struct {
 }
 
 func newHints(abandoned context.Context, link *bus.Link) *hints {
-	h := &hints{link: link, orphaned: make(chan struct{}, 1)}
+	h := &hints{link: link}
 	h.unlinked, h.unlink = context.WithCancel(abandoned)
 	return h
-}
-
-// lookForOrphans makes share look for runs that have lost their server.
-func (h *hints) lookForOrphans() {
-	select {
-	case h.orphaned <- struct{}{}:
-	default:
-	}
 }
 
 // connect begins to send and receive hints. The server wants news of the threads and lists that wanted returns.

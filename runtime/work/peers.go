@@ -20,6 +20,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/queue"
 )
 
 // The instances of a cluster describe themselves and their offers to each other. These descriptions are some seconds
@@ -154,7 +155,7 @@ func (en *Engine) Servers() []Server {
 func (p *peers) OthersLive() bool { return time.Now().UnixNano() >= p.aloneUntil.Load() }
 
 func (en *Engine) loadNow() Load {
-	l := Load{Running: en.countRuns(), Free: max(en.admission.free(), 0), Queued: en.QueuedOf("", "").All, Deaf: en.link.Stats().Deaf}
+	l := Load{Running: en.countRuns(), Free: max(en.queue.Free(), 0), Queued: en.queue.Queued("", "").All, Deaf: en.link.Stats().Deaf}
 	if en.cfg.Identity.Role == Gateway || en.Stopping() {
 		l.Free = 0
 	}
@@ -321,7 +322,7 @@ func (en *Engine) offersFound(ctx context.Context, run *data.RunHead) (offers, k
 		return false, false
 	}
 	if offers = en.offersRun(run); offers {
-		en.looker.heed(false) // it may wait here
+		en.queue.Wake(false) // it may wait here
 	}
 	return offers, true
 }
@@ -352,6 +353,20 @@ func (en *Engine) remember(run int64, nodes []plugins.Node) {
 	defer en.peers.mu.Unlock()
 	en.needs[run] = nodes
 }
+
+// servers is what the queue knows of the cluster.
+type servers struct{ *Engine }
+
+// Offers implements queue.Servers: other runs of a workflow may have begun with other nodes.
+func (s servers) Offers(run *data.RunHead) (offers, others bool) {
+	if s.offersRun(run) {
+		return true, true
+	}
+	return false, run.Agent == "" && s.nodesOf(run) != nil
+}
+
+// Elsewhere implements queue.Servers.
+func (s servers) Elsewhere(run *data.RunHead) (may, free bool) { return s.others(run, s.nodesOf(run)) }
 
 // declines reports whether a run was started with a workflow some of whose agents or tools this instance lacks. The run is left to others.
 func (en *Engine) declines(l *live) bool {
@@ -487,12 +502,12 @@ func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
 }
 
 // waitsForServer returns that no instance may execute a run, or nil.
-func (en *Engine) waitsForServer(run *data.RunHead) *Wait {
+func (en *Engine) waitsForServer(run *data.RunHead) *queue.Wait {
 	en.peers.mu.Lock()
 	defer en.peers.mu.Unlock()
 	a, ok := en.missing[run.Key]
 	if !ok || a.run.Status != run.Status {
 		return nil
 	}
-	return &Wait{Reason: "no_server", Since: a.since, Until: a.since.Add(en.cfg.AgentGone)}
+	return &queue.Wait{Reason: "no_server", Since: a.since, Until: a.since.Add(en.cfg.AgentGone)}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/queue"
 )
 
 // The instances of a cluster execute the runs of one database. A RUNNING run belongs to one of them; a QUEUED run is claimed by
@@ -88,10 +89,10 @@ func (en *Engine) share() {
 			return
 		case <-en.abandoned.Done(): // it was fenced
 			return
-		case <-en.orphaned:
+		case <-en.queue.Orphaned():
 			en.logUnshared(en.takeOrphans(en.abandoned))
-			if _, wait := en.looker.orphansWait(); wait {
-				en.sleep(lookAgain) // each run that ends has them looked for again
+			if en.queue.OrphansWait() {
+				en.sleep(100 * time.Millisecond) // each run that ends has them looked for again
 			}
 			continue
 		case <-tick.C:
@@ -106,7 +107,7 @@ func (en *Engine) share() {
 			continue
 		}
 		if en.OthersLive() || !now.Before(next) {
-			en.logUnshared(en.queued.recount(func() (map[data.Name]int, error) { return en.store.CountQueued(en.abandoned) }))
+			en.logUnshared(en.queue.Count(en.abandoned))
 		}
 		if now.Before(next) && !often {
 			if en.suspects.left > 0 {
@@ -116,7 +117,7 @@ func (en *Engine) share() {
 		}
 		next = now.Add(commit.Spread(sweepEach))
 		orphans := en.takeOrphans(en.abandoned)
-		en.looker.heed(true)
+		en.queue.Wake(true)
 		en.logUnshared(errors.Join(orphans, en.noteAbsent(en.abandoned), en.budget.Load(en.abandoned, "", now)))
 		en.logUnshared(en.endAbsent(en.abandoned))
 	}
@@ -126,12 +127,9 @@ func (en *Engine) share() {
 // those that this instance has no agent or no room for to the others. It fails when nothing can be written now.
 func (en *Engine) takeOrphans(ctx context.Context) error {
 	const limit = 500
-	before := en.frees.Load()
-	t := taking{en: en, weights: make(map[int64]data.Weight)}
-	defer func() {
-		en.orphanWeights = t.weights
-		en.looker.keepRoom(t.short)
-	}()
+	t := taking{en: en, search: en.queue.Search()}
+	complete := false
+	defer func() { t.search.End(complete) }()
 	found := lineup{en: en, owners: make(map[string]data.Instance)}
 	for after, full := int64(0), true; full; {
 		left, err := commit.RetryUnavailable(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
@@ -152,9 +150,7 @@ func (en *Engine) takeOrphans(ctx context.Context) error {
 		}
 	}
 	err := t.all(ctx, found.next())
-	if err == nil && t.short.any() && en.frees.Load() != before { // one may fit now
-		en.lookForOrphans()
-	}
+	complete = err == nil
 	return err
 }
 
@@ -198,12 +194,11 @@ func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e ending
 
 // taking takes over runs.
 type taking struct {
-	en *Engine
+	en     *Engine
+	search *queue.Search
 
-	mu      sync.Mutex            // guards the fields below
-	short   shortages             // of the runs for which this instance has no room now
-	weights map[int64]data.Weight // of those of them that lack bytes
-	failed  error
+	mu     sync.Mutex // guards failed
+	failed error
 }
 
 // all takes over runs: one after the other at the start of a single instance, as its readers wait for all, and several at once in a cluster.
@@ -242,38 +237,23 @@ func (t *taking) fails() bool {
 // server down.
 func (t *taking) one(ctx context.Context, run *data.RunHead) {
 	en := t.en
-	if en.shared && t.lacks(run) { // nothing is read then
+	if en.shared && t.search.Lacks(run) { // nothing is read then
 		return
 	}
 	err := en.takeOverNow(ctx, run.Key)
 	for !en.shared && errors.Is(err, commit.ErrContended) { // nobody else would take it over later
 		err = en.takeOverNow(ctx, run.Key)
 	}
-	left, ok := errors.AsType[noRoom](err)
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	noRoom, ok := errors.AsType[queue.NoRoom](err)
 	switch {
-	case ok && left.lacks.absent: // others have its agent
 	case ok:
-		t.short.note(run, left.lacks)
-		t.weights[run.Key] = left.weight
-	case err == nil, overtaken(err):
+		t.search.Note(run, noRoom)
+	case err == nil, overtaken(err), errors.Is(err, queue.ErrElsewhere):
 	case unwritten(err):
+		t.mu.Lock()
+		defer t.mu.Unlock()
 		t.failed = cmp.Or(t.failed, fmt.Errorf("run %s: %w", run.ID, err))
 	default:
 		en.about(run).Error("run can be neither taken over nor failed", "error", err)
 	}
-}
-
-// lacks reports whether there is no room for a run, as far as the last search has weighed it.
-func (t *taking) lacks(run *data.RunHead) bool {
-	weight := t.en.orphanWeights[run.Key]
-	lacks := t.en.admission.lacks(run, weight)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.short.note(run, lacks)
-	if lacks != (shortage{}) && weight != (data.Weight{}) {
-		t.weights[run.Key] = weight
-	}
-	return lacks != (shortage{})
 }
