@@ -39,7 +39,7 @@ func (q *Queue) Run(ctx context.Context) {
 
 // Look has runs of the queue claimed and cancelled, and makes the next look if there is more.
 func (q *Queue) Look(ctx context.Context) {
-	if q.looks.takeCancels() {
+	if q.looks.take(&q.looks.cancels) {
 		if err := q.cancelRows(ctx); err != nil {
 			q.looks.mark(true)
 			q.cfg.Unshared(err)
@@ -66,12 +66,11 @@ func (q *Queue) choose(ctx context.Context) (rows []*row, more bool, err error) 
 		q.hint()
 		return nil, false, nil // the look stays due
 	}
-	due, fresh, waiting := q.looks.takeDue()
+	due, fresh, waiting, short := q.looks.takeDue()
 	if !due {
 		return nil, false, nil
 	}
-	s := &serving{q: q}
-	s.short, _ = q.looks.orphansWait()
+	s := &serving{q: q, short: short}
 	if err = q.takeHeavy(ctx, s, waiting); err == nil {
 		c := choice{turns: &q.turns, line: q.line(ctx), admit: s.admit, most: free - len(s.rows), reads: readAtOnce + 2*free}
 		more, err = c.run()
@@ -135,7 +134,7 @@ func (q *Queue) quits() bool {
 
 // hint has the other instances look at the rows that this one has written and does not serve, once.
 func (q *Queue) hint() {
-	if q.looks.takeWrote() {
+	if q.looks.take(&q.looks.wrote) {
 		q.cfg.Link.HintAll(bus.Queue)
 	}
 }

@@ -29,10 +29,7 @@ func (q *Queue) FindOrphans() {
 }
 
 // OrphansWait reports whether the last Search has found runs without room.
-func (q *Queue) OrphansWait() bool {
-	_, wait := q.looks.orphansWait()
-	return wait
-}
+func (q *Queue) OrphansWait() bool { return q.looks.orphansWait() }
 
 // Reserve reserves for a run that has lost its server. A single server takes over all runs, whatever its limits; in a cluster the survivors
 // of a full server would die of its runs, so it fails with a NoRoom when there is no room, or with ErrElsewhere.

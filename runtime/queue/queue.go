@@ -123,7 +123,7 @@ func (q *Queue) Release(res *Reservation) {
 // Freed lets runs begin for which there is room now. Those that have lost their server come first.
 func (q *Queue) Freed() {
 	q.frees.Add(1)
-	if q.OrphansWait() {
+	if q.looks.orphansWait() {
 		q.FindOrphans()
 	}
 	q.looks.room()
@@ -136,7 +136,10 @@ func (q *Queue) Note(out *decide.Decided) {
 }
 
 // Wake has the queue look, with cancels also for runs to cancel: other servers may have written rows.
-func (q *Queue) Wake(cancels bool) { q.looks.heed(cancels) }
+func (q *Queue) Wake(cancels bool) {
+	q.looks.mark(cancels)
+	q.looks.nudge()
+}
 
 // Count counts the queue of all servers.
 func (q *Queue) Count(ctx context.Context) error {

@@ -264,6 +264,9 @@ func (en *Engine) Begin(ctx context.Context) error {
 	if err := en.recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
+	if err := retry(func() error { return en.queue.Count(ctx) }); err != nil {
+		return fmt.Errorf("count the queue: %w", err)
+	}
 	en.suspects.since = time.Now()
 	en.queue.Look(en.abandoned) // so that new runs know of those that wait
 	en.tasks.Go(func() { en.queue.Run(en.abandoned) })

@@ -14,19 +14,16 @@ import (
 	"github.com/batonrun/baton/runtime/queue"
 )
 
-// recover counts the queue, completes the deletions that earlier instances began, and takes over the runs that they left RUNNING. In a
-// cluster it leaves the latter two to deleteRest and share, so that they do not keep a server from serving.
+// recover completes the deletions that earlier instances began, and takes over the runs that they left RUNNING. In a cluster it leaves both
+// to deleteRest and share, so that they do not keep a server from serving.
 func (en *Engine) recover(ctx context.Context) error {
-	if !en.shared {
-		if err := en.finishDeletions(ctx); err != nil {
-			return err
-		}
-		if err := en.takeOrphans(ctx); err != nil {
-			return err
-		}
+	if en.shared {
+		return nil
 	}
-	_, err := commit.RetryUnavailable(ctx, func() (none struct{}, err error) { return none, en.queue.Count(ctx) })
-	return err
+	if err := en.finishDeletions(ctx); err != nil {
+		return err
+	}
+	return en.takeOrphans(ctx)
 }
 
 // takeOverNow takes over a run as it is now, and again if it has changed meanwhile.

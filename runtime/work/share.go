@@ -125,11 +125,10 @@ func (en *Engine) share() {
 
 // takeOrphans takes over the RUNNING runs whose owner may not write any more, and at most one suspect among them. In a cluster it leaves
 // those that this instance has no agent or no room for to the others. It fails when nothing can be written now.
-func (en *Engine) takeOrphans(ctx context.Context) error {
+func (en *Engine) takeOrphans(ctx context.Context) (err error) {
 	const limit = 500
 	t := taking{en: en, search: en.queue.Search()}
-	complete := false
-	defer func() { t.search.End(complete) }()
+	defer func() { t.search.End(err == nil) }()
 	found := lineup{en: en, owners: make(map[string]data.Instance)}
 	for after, full := int64(0), true; full; {
 		left, err := commit.RetryUnavailable(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
@@ -149,9 +148,7 @@ func (en *Engine) takeOrphans(ctx context.Context) error {
 			return err
 		}
 	}
-	err := t.all(ctx, found.next())
-	complete = err == nil
-	return err
+	return t.all(ctx, found.next())
 }
 
 // cancelLeft ends those of the runs that their owners were asked to cancel, which needs no agent and no room, and returns the others.
