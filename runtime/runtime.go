@@ -157,7 +157,7 @@ func New(cfg Config) (*Runtime, error) {
 	cfg = cfg.withDefaults()
 	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log}
 	instance := work.NewID()
-	link := bus.NewLink(cfg.Bus, instance, func() bool { return !rt.work.OthersLive() })
+	link := bus.NewLink(cfg.Bus, instance, func() bool { return !rt.work.Fleet().OthersLive() })
 	pages := int64(cfg.PagesBytes)
 	logs := tail.New(tail.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,

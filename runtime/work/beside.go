@@ -93,7 +93,7 @@ func (en *Engine) look() {
 		case en.link.Hears(): // other servers tell when there are news
 			scope = tail.Fresh
 		}
-		others := en.OthersLive()
+		others := en.fleet.OthersLive()
 		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
 		en.queue.CountCapped(ctx)                                // also without others: a run that nobody executed may have ended
 		if en.countRuns() > 0 && (others || scope == tail.All) { // else nobody asks for anything
@@ -109,7 +109,7 @@ func (en *Engine) look() {
 		en.cfg.Feeds.Changes.RingNew()
 		began := time.Now()
 		if err := en.cfg.Logs.Look(ctx, scope); err == nil && scope == tail.All { // readers get the error of a lasting failure
-			en.lookedAt.Store(began.UnixNano())
+			en.fleet.Looked(began)
 		}
 		if scope == tail.All {
 			en.countAppended(ctx)
@@ -176,6 +176,9 @@ func (en *Engine) countAppended(ctx context.Context) {
 		}
 	}
 }
+
+// heedEvery is the pause after hints were heeded. Those that arrive meanwhile are heeded together.
+const heedEvery = 10 * time.Millisecond
 
 // heed looks at the rows that hints of other servers are about.
 func (en *Engine) heed(h bus.Hints) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
@@ -171,6 +172,20 @@ func (en *Engine) claiming(ctx context.Context, head *data.RunHead, reserved *qu
 	}
 	l.bounds.reserved = reserved
 	return l.claiming(ctx, &th, &run, queued)
+}
+
+// declines reports whether a run was started with a workflow some of whose agents or tools this instance lacks. The run is left to others.
+func (en *Engine) declines(l *live) bool {
+	return en.shared && !en.fleet.Executes(&l.run.RunHead, l.plan())
+}
+
+// plan returns the nodes of the run's graph.
+func (l *live) plan() []plugins.Node {
+	nodes := make([]plugins.Node, len(l.nodes.graph.Nodes))
+	for i, n := range l.nodes.graph.Nodes {
+		nodes[i] = n.Node
+	}
+	return nodes
 }
 
 // unexecuted reads a run that is not executed, its thread, and its queued messages.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,6 +21,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/fleet"
 	"github.com/batonrun/baton/runtime/monitor"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
@@ -46,7 +46,7 @@ type Config struct {
 	Caps      data.Caps // over all instances of a cluster; zero without one
 	NoPrompts bool      // what models are sent and answer is not stored
 
-	Identity Identity
+	Identity fleet.Identity
 	// Offered is called with the current registry once it was replaced.
 	Offered func(*host.Registry)
 	// Revoked is called when another server may have revoked the credentials that were reports. It may be nil.
@@ -141,10 +141,10 @@ type Engine struct {
 	*offers
 	*replies
 	*runs
-	*peers
-	*hints
 	budget   *budget.Ledger
 	queue    *queue.Queue
+	fleet    *fleet.Fleet
+	link     *bus.Link // nil without a bus
 	commits  *commit.Queue
 	measures Measures
 	tracer   Tracer
@@ -184,31 +184,31 @@ func New(cfg Config) (*Engine, error) {
 	}
 	en := &Engine{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, measures: cfg.Measures.withDefaults(), tracer: cfg.Tracer,
-		budget: ledger, quit: make(chan struct{}),
+		budget: ledger, link: cfg.Link, quit: make(chan struct{}),
 	}
 	if en.tracer == nil {
 		en.tracer = untraced{}
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
-	en.peers = newPeers()
 	en.offers = &offers{log: cfg.Log, role: cfg.Identity.Role, changed: en.offersChanged, now: first, earlier: make(map[*offer]bool)}
 	en.replies = &replies{en.offers, cfg.FrameBytes}
 	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
+	en.fleet = fleet.New(fleet.Config{
+		Store: cfg.Store, Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
+		Plugins: en.Plugins, Load: en.load, Stopping: en.Stopping, Wake: func() { en.queue.Wake(false) },
+	})
 	begins := queue.Config{
-		Store: cfg.Store, Runs: dispatcher{en}, Link: cfg.Link, Quit: en.quit, Gateway: cfg.Identity.Role == Gateway, Unshared: en.logUnshared,
+		Store: cfg.Store, Runs: dispatcher{en}, Link: cfg.Link, Quit: en.quit, Gateway: cfg.Identity.Role == fleet.Gateway, Unshared: en.logUnshared,
 		Slots: quota.Limits{Total: int64(cfg.Runs), PerProject: int64(cfg.RunsPerProject), PerUser: int64(cfg.RunsPerUser)}, PerAgent: cfg.RunsPerAgent,
 		OwnLimit: en.concurrency, Asked: quota.Limits{Total: cfg.RunsBytes, PerUser: queue.Shares(cfg.RunsBytes, cfg.Accounts).PerUser}, Said: queue.Shares(cfg.RunsMessages, cfg.Accounts),
 		LightBytes: cfg.LightBytes, Caps: cfg.Caps,
 	}
 	if en.shared {
-		begins.Servers = servers{en}
-	} else {
-		en.aloneUntil.Store(math.MaxInt64)
+		begins.Servers = en.fleet
 	}
 	en.queue = queue.New(begins)
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.countRuns, en.show, en.lost
 	cfg.Commits.Queued = en.queue.Queued
-	en.hints = newHints(en.abandoned, cfg.Link)
 	en.commits = commit.New(cfg.Commits)
 	en.runs.commits = en.commits
 	return en, nil
@@ -227,6 +227,18 @@ func (en *Engine) Budget() *budget.Ledger { return en.budget }
 
 // Queue returns the queue of the runs that begin here.
 func (en *Engine) Queue() *queue.Queue { return en.queue }
+
+// Fleet returns this instance and those beside it.
+func (en *Engine) Fleet() *fleet.Fleet { return en.fleet }
+
+// load returns the present work of this instance.
+func (en *Engine) load() fleet.Load {
+	l := fleet.Load{Running: en.countRuns(), Free: max(en.queue.Free(), 0), Queued: en.queue.Queued("", "").All, Deaf: en.link.Stats().Deaf}
+	if en.cfg.Identity.Role == fleet.Gateway || en.Stopping() {
+		l.Free = 0
+	}
+	return l
+}
 
 // Append decides a message to a run. An executing run receives it with its next Next.
 func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, error) {
@@ -257,7 +269,7 @@ func (en *Engine) Begin(ctx context.Context) error {
 		return fmt.Errorf("read what was spent: %w", err)
 	}
 	if en.shared {
-		if err := retry(func() error { return errors.Join(en.meet(ctx), en.introduce(ctx)) }); err != nil {
+		if err := retry(func() error { return errors.Join(en.fleet.Meet(ctx), en.fleet.Introduce(ctx)) }); err != nil {
 			return fmt.Errorf("meet the other servers: %w", err)
 		}
 	}
@@ -274,7 +286,7 @@ func (en *Engine) Begin(ctx context.Context) error {
 	if !en.shared {
 		en.tasks.Go(en.takeSuspects)
 	} else {
-		en.connect(func(kind bus.Kind, most int) []int64 {
+		en.fleet.Connect(en.abandoned, func(kind bus.Kind, most int) []int64 {
 			if kind == bus.Watch {
 				return en.cfg.Feeds.Changes.Watched(most)
 			}
@@ -324,7 +336,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	}
 	en.commits.Finish()
 	en.tasks.Wait()
-	en.disconnect()
+	en.fleet.Disconnect()
 	en.log.Info("drained", "released", en.releases.Load())
 	return true
 }

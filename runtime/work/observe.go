@@ -150,8 +150,8 @@ func (en *Engine) Stats() Stats {
 // WaitOf returns why a run is QUEUED or has no slot, or nil. A QUEUED run that is about to begin has no reason, nor has an executing
 // one whose tools alone wait. It reads the queue as it is now; a database that does not answer gives no reason.
 func (en *Engine) WaitOf(ctx context.Context, run *data.RunHead) *queue.Wait {
-	if w := en.waitsForServer(run); w != nil {
-		return w
+	if since, is := en.fleet.Missing(run); is {
+		return &queue.Wait{Reason: "no_server", Since: since, Until: since.Add(en.cfg.AgentGone)}
 	}
 	switch run.Status {
 	case data.Queued:

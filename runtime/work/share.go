@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
@@ -21,20 +22,12 @@ import (
 
 const (
 	watchEach = time.Second
-	// quietFor is how long an instance has seen no other until it works for itself. It has looked at the last writes of the others by then.
-	quietFor = 5 * time.Second
-	// aloneFor is how long a look that has seen no other counts.
-	aloneFor = 3 * time.Second
-	// aloneEach is the number of looks of which one reads the descriptions of servers while there is no other.
-	aloneEach = 10
 	// sweepEach is how often an instance looks for work of instances that have ended, besides when one ends.
 	sweepEach = 5 * time.Second
 	// hurried is how often orphans are looked for during watchEach, shortly after an instance has ended or while one drains.
 	hurried = 4
 	// takenAtOnce is how many runs are taken over at the same time.
 	takenAtOnce = 16
-	// readAtSweep is how many definitions of runs a sweep reads, and how many runs it fails, at most.
-	readAtSweep = 1000
 )
 
 // watch watches the other instances of a cluster, and wakes share when one has ended. It does nothing else: an instance that does not
@@ -42,29 +35,13 @@ const (
 func (en *Engine) watch() {
 	tick := time.NewTicker(watchEach)
 	defer tick.Stop()
-	var quiet time.Time // since when looks have seen no other
-	for n := 0; ; n++ {
-		began := time.Now()
-		seen, err := en.store.Watch(en.abandoned)
+	for {
+		gone, alone, err := en.fleet.Watch(en.abandoned)
 		en.logUnshared(err)
-		switch {
-		case err != nil || seen.Others > 0 || en.Stopping():
-			if quiet = (time.Time{}); en.aloneUntil.Swap(0) > 0 { // others may have missed these
-				en.link.HintAll(bus.Revoked)
-				en.link.HintAll(bus.Changed)
-			}
-		case quiet.IsZero():
-			quiet = began
-		case began.Sub(quiet) >= quietFor && en.lookedAt.Load() > quiet.UnixNano():
-			if en.aloneUntil.Swap(began.Add(aloneFor).UnixNano()) == 0 {
-				en.cfg.Feeds.Changes.RingAll()
-			}
+		if alone {
+			en.cfg.Feeds.Changes.RingAll()
 		}
-		if en.OthersLive() || n%aloneEach == 0 {
-			en.logUnshared(en.meet(en.abandoned))
-		}
-		en.logUnshared(en.introduce(en.abandoned))
-		if seen.Gone {
+		if gone {
 			en.link.HintAll(bus.Orphans)
 			en.searchUntil.Store(time.Now().Add(sweepEach).UnixNano())
 		}
@@ -106,7 +83,7 @@ func (en *Engine) share() {
 			}
 			continue
 		}
-		if en.OthersLive() || !now.Before(next) {
+		if en.fleet.OthersLive() || !now.Before(next) {
 			en.logUnshared(en.queue.Count(en.abandoned))
 		}
 		if now.Before(next) && !often {
@@ -118,8 +95,8 @@ func (en *Engine) share() {
 		next = now.Add(commit.Spread(sweepEach))
 		orphans := en.takeOrphans(en.abandoned)
 		en.queue.Wake(true)
-		en.logUnshared(errors.Join(orphans, en.noteAbsent(en.abandoned), en.budget.Load(en.abandoned, "", now)))
-		en.logUnshared(en.endAbsent(en.abandoned))
+		en.logUnshared(errors.Join(orphans, en.fleet.NoteQueued(en.abandoned), en.budget.Load(en.abandoned, "", now)))
+		en.logUnshared(en.failGone(en.abandoned))
 	}
 }
 
@@ -211,7 +188,7 @@ func (t *taking) all(ctx context.Context, runs []data.RunHead) error {
 		if t.fails() || en.Stopping() {
 			break
 		}
-		if en.shared && !en.offersOrNotes(ctx, run) {
+		if en.shared && !en.fleet.MayTake(ctx, run) {
 			continue
 		}
 		places <- struct{}{}
@@ -253,4 +230,34 @@ func (t *taking) one(ctx context.Context, run *data.RunHead) {
 	default:
 		en.about(run).Error("run can be neither taken over nor failed", "error", err)
 	}
+}
+
+// failGone ends a sweep: it fails the runs that no instance could execute for too long.
+func (en *Engine) failGone(ctx context.Context) error {
+	var errs []error
+	for _, run := range en.fleet.EndSweep() {
+		errs = append(errs, en.failAbsent(ctx, &run))
+	}
+	return errors.Join(errs...)
+}
+
+var agentGone = &agui.OutputError{Code: "agent_gone", Message: "No server has offered what the run needs for too long"}
+
+func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
+	var err error
+	if head.Status == data.Queued {
+		err = en.closeRun(head.ThreadKey, head.Key, ending{status: data.Failed, err: agentGone}, func(run *data.Run, _ []data.Span) bool {
+			return run.Status == data.Queued
+		})
+	} else {
+		var run data.Run
+		run, err = commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
+		if err == nil && run.Status == data.Running && run.Owner == head.Owner {
+			err = en.fail(ctx, &run, fromLog, agentGone, nil, nil)
+		}
+	}
+	if overtaken(err) || errors.Is(err, errGoesOn) || errors.Is(err, decide.ErrNotClaimed) { // a later sweep tries again
+		return nil
+	}
+	return err
 }
