@@ -21,7 +21,7 @@ type part struct {
 	of     *counted
 	in     *period
 	owner  owner
-	amount int64 // as estimated, and what is still reserved once the hold is held
+	amount int64 // as estimated; once the hold is held, the rest of the reservation
 	free   bool  // an operator lets the run use the budget without a limit
 }
 
@@ -30,7 +30,7 @@ type holders struct {
 	waiting []*Hold       // in the order of their arrival
 	rounds  int           // how often the waiting ones were decided
 	turn    chan struct{} // held by the goroutine that agrees with the other servers
-	dirty   bool          // a write of what was settled is on its way
+	dirty   bool          // a write of settled reservations is on its way
 	changed chan struct{} // closed and replaced when a reservation ends
 }
 
@@ -48,7 +48,7 @@ func (b *Ledger) holdersOf(project string) *holders {
 	return b.holders[project]
 }
 
-// estimated returns what a call is expected to use: of a budget of money by the dearest model, if its own has no price.
+// estimated returns the expected use of a call: of a budget of money by the dearest model, if its own has no price.
 func (b *Ledger) estimated(c *counted, u agui.TokenUsage) int64 {
 	if u.OutputTokens == 0 {
 		u.OutputTokens = defaultOutput
@@ -102,7 +102,7 @@ func (b *Ledger) serve(project string) (served []*Hold) {
 	return served
 }
 
-// settle lowers a reservation by what was used, or ends it. The caller holds mu.
+// settle lowers a reservation by the tokens used, or ends it. The caller holds mu.
 func (b *Ledger) settle(h *Hold, used *agui.TokenUsage) {
 	for i := range h.parts {
 		p := &h.parts[i]
@@ -118,7 +118,7 @@ func (b *Ledger) settle(h *Hold, used *agui.TokenUsage) {
 	}
 }
 
-// Settle lowers a reservation by what was used, or ends it, and lets waiting calls go on. It reports whether the caller has to Agree on it
+// Settle lowers a reservation by the tokens used, or ends it, and lets waiting calls go on. It reports whether the caller has to Agree on it
 // with the other servers.
 func (b *Ledger) Settle(h *Hold, used *agui.TokenUsage) (shared bool) {
 	b.mu.Lock()
@@ -184,10 +184,10 @@ func (b *Ledger) Await(ctx context.Context, changed <-chan struct{}) error {
 	return nil
 }
 
-// Agree writes what was settled of the project of a reservation.
+// Agree writes the settled reservations of the project of a hold.
 func (b *Ledger) Agree(ctx context.Context, h *Hold) error { return b.agree(ctx, h.Project, nil) }
 
-// agree decides about a project's waiting calls with what the other servers have used and reserved, and writes what this one has reserved. One
+// agree decides about a project's waiting calls by the use and the reservations of the other servers, and writes those of this one. One
 // transaction decides for all calls that wait. For a call it does nothing if another goroutine has just decided.
 func (b *Ledger) agree(ctx context.Context, project string, h *Hold) error {
 	b.mu.Lock()
@@ -212,7 +212,7 @@ func (b *Ledger) agree(ctx context.Context, project string, h *Hold) error {
 		b.mu.Lock()
 		waiting := len(ln.waiting) > 0
 		b.mu.Unlock()
-		if waiting { // read after the reservations: what was settled meanwhile is in one of the two
+		if waiting { // read after the reservations: a call that was settled meanwhile is in one of the two
 			if err := b.Load(ctx, project, now); err != nil {
 				return nil, err
 			}
@@ -237,7 +237,7 @@ func (b *Ledger) agree(ctx context.Context, project string, h *Hold) error {
 	return err
 }
 
-// reservedElsewhere sets what the other servers have reserved of a project's budgets. The caller holds mu.
+// reservedElsewhere sets the reservations of the other servers in a project's budgets. The caller holds mu.
 func (b *Ledger) reservedElsewhere(project string, others []data.Reserved) {
 	for _, c := range b.list {
 		for _, p := range c.periods {
@@ -255,7 +255,7 @@ func (b *Ledger) reservedElsewhere(project string, others []data.Reserved) {
 	}
 }
 
-// reservedHere returns what this server has reserved of a project's budgets. The caller holds mu.
+// reservedHere returns the reservations of this server in a project's budgets. The caller holds mu.
 func (b *Ledger) reservedHere(project string) (list []data.Reserved) {
 	for _, c := range b.list {
 		for _, p := range c.periods {
@@ -295,7 +295,7 @@ func (b *Ledger) Add(h *Hold, s *data.BudgetState, estimate agui.TokenUsage, now
 	h.parts = append(h.parts, p)
 }
 
-// CountRun sets the use of a run's own budgets to what the run has used.
+// CountRun sets the use of a run's own budgets.
 func (b *Ledger) CountRun(run *RunUse, used []agui.TokenUsage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

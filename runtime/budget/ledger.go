@@ -1,5 +1,5 @@
-// Package budget counts what model calls use of the configured budgets, and reserves for the calls that are under way. It knows no runs:
-// a run hands in what it has used itself, and asks its operators.
+// Package budget counts the use of the configured budgets by model calls, and reserves for the calls that are under way. It knows no runs:
+// a run hands in its own use, and asks its operators.
 package budget
 
 import (
@@ -201,7 +201,7 @@ func (b *Ledger) apply(r *data.Raise, now time.Time) {
 	}
 }
 
-// Of returns the budgets that a spender uses, with those of its run, which has used so much. Those that ask are last: nobody is asked about a
+// Of returns the budgets that a spender uses, with those of its run, which has used so much. Those that ask are last: no operator is asked about a
 // call that another budget forbids.
 func (b *Ledger) Of(who data.Spender, run []agui.TokenUsage, now time.Time) (list []data.BudgetState) {
 	b.mu.Lock()
@@ -228,7 +228,7 @@ func (b *Ledger) Of(who data.Spender, run []agui.TokenUsage, now time.Time) (lis
 	return list
 }
 
-// usedBy returns what a run has used of its own budget.
+// usedBy returns the use of a run's own budget.
 func (b *Ledger) usedBy(run []agui.TokenUsage, c *counted) (used int64) {
 	for _, u := range run {
 		cost, _ := b.prices.Cost(u)

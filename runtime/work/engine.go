@@ -222,7 +222,7 @@ func (en *Engine) offersChanged() {
 // Commits returns the queue of everything that this process writes.
 func (en *Engine) Commits() *commit.Queue { return en.commits }
 
-// Budget returns the ledger of what model calls use.
+// Budget returns the ledger of model calls.
 func (en *Engine) Budget() *budget.Ledger { return en.budget }
 
 // Queue returns the queue of the runs that begin here.
