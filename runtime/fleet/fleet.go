@@ -66,8 +66,9 @@ type Fleet struct {
 	looks      int          // of Watch, which alone uses it, and quiet
 	quiet      time.Time    // since when looks have seen no other
 
-	unlink  context.CancelFunc // ends the link once the last hints are to be sent
-	linking sync.WaitGroup
+	unlinked context.Context // done once the last hints are to be sent
+	unlink   context.CancelFunc
+	linking  sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
 	counts  Counts
@@ -84,9 +85,10 @@ type Fleet struct {
 	missing, next map[int64]absence
 }
 
-// New returns the fleet as an instance knows it before it has looked.
-func New(cfg Config) *Fleet {
+// New returns the fleet as an instance knows it before it has looked. Hints are sent until ctx is done.
+func New(ctx context.Context, cfg Config) *Fleet {
 	f := &Fleet{cfg: cfg, known: make(map[string]*Server), needs: make(map[int64][]plugins.Node), next: make(map[int64]absence)}
+	f.unlinked, f.unlink = context.WithCancel(ctx)
 	if !cfg.Store.Shared() {
 		f.aloneUntil.Store(math.MaxInt64)
 	}
@@ -234,9 +236,8 @@ func (f *Fleet) learn(rows []data.Server) {
 
 // Connect begins to send and receive hints, which have an instance look at the database earlier than it would anyway. This one wants news of
 // the threads and lists that wanted returns.
-func (f *Fleet) Connect(ctx context.Context, wanted func(kind bus.Kind, most int) []int64) {
-	ctx, f.unlink = context.WithCancel(ctx)
-	f.linking.Go(func() { f.cfg.Link.Run(ctx, wanted) }) // ends with Disconnect
+func (f *Fleet) Connect(wanted func(kind bus.Kind, most int) []int64) {
+	f.linking.Go(func() { f.cfg.Link.Run(f.unlinked, wanted) }) // ends with Disconnect, or with the context of New
 }
 
 // HintRevoked makes the other servers check a credential.
@@ -244,8 +245,6 @@ func (f *Fleet) HintRevoked(credential string) { f.cfg.Link.Hint(bus.Revoked, bu
 
 // Disconnect sends the last hints.
 func (f *Fleet) Disconnect() {
-	if f.unlink != nil {
-		f.unlink()
-	}
+	f.unlink()
 	f.linking.Wait()
 }

@@ -193,7 +193,7 @@ func New(cfg Config) (*Engine, error) {
 	en.offers = &offers{log: cfg.Log, role: cfg.Identity.Role, changed: en.offersChanged, now: first, earlier: make(map[*offer]bool)}
 	en.replies = &replies{en.offers, cfg.FrameBytes}
 	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
-	en.fleet = fleet.New(fleet.Config{
+	en.fleet = fleet.New(en.abandoned, fleet.Config{
 		Store: cfg.Store, Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
 		Plugins: en.Plugins, Load: en.load, Stopping: en.Stopping, Wake: func() { en.queue.Wake(false) },
 	})
@@ -286,7 +286,7 @@ func (en *Engine) Begin(ctx context.Context) error {
 	if !en.shared {
 		en.tasks.Go(en.takeSuspects)
 	} else {
-		en.fleet.Connect(en.abandoned, func(kind bus.Kind, most int) []int64 {
+		en.fleet.Connect(func(kind bus.Kind, most int) []int64 {
 			if kind == bus.Watch {
 				return en.cfg.Feeds.Changes.Watched(most)
 			}
