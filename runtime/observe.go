@@ -6,6 +6,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -58,7 +59,7 @@ type LastEvent struct {
 }
 
 // Wait is why a run does not go on.
-type Wait = work.Wait
+type Wait = queue.Wait
 
 // WaitOf returns why a run does not begin or go on, or nil. The run was obtained with a Caller.
 func (rd *reader) WaitOf(ctx context.Context, run *Run) *Wait {

@@ -22,7 +22,7 @@ func (rt *Runtime) Unknown(c Caller, code, kind, name string) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if rt.work.IsOffered(c.project, name) {
+	if rt.work.Fleet().IsOffered(c.project, name) {
 		return refuse(KindNotFound, code, "This server does not know the %s %q, but another one does: load the same file everywhere", kind, name)
 	}
 	return refuse(KindNotFound, code, "There is no %s %q", kind, name)

@@ -38,19 +38,20 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/monitor"
+	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
 )
 
 // Carried is how many runs this machine executes at once: the default of Limits.Runs.
-func Carried() int { return work.Carried() }
+func Carried() int { return queue.Carried() }
 
 // CarriedBytes is the total input of those runs in bytes: the default of Limits.RunsBytes.
-func CarriedBytes() int64 { return work.CarriedBytes() }
+func CarriedBytes() int64 { return queue.CarriedBytes() }
 
 // Memory is how many bytes this process may use: the limit of the machine, of its control group, or its own.
-func Memory() int64 { return work.Memory() }
+func Memory() int64 { return queue.Memory() }
 
 // Limits are the limits on runs.
 type Limits = work.Limits
@@ -156,11 +157,11 @@ func New(cfg Config) (*Runtime, error) {
 	cfg = cfg.withDefaults()
 	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log}
 	instance := data.NewID()
-	link := bus.NewLink(cfg.Bus, instance, func() bool { return !rt.work.OthersLive() })
+	link := bus.NewLink(cfg.Bus, instance, func() bool { return !rt.work.Fleet().OthersLive() })
 	pages := int64(cfg.PagesBytes)
 	logs := tail.New(tail.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
-		LargePages: quota.Limits{Total: pages, PerProject: pages / 4, PerUser: work.Shares(pages/4, cfg.Accounts).PerUser},
+		LargePages: quota.Limits{Total: pages, PerProject: pages / 4, PerUser: queue.Shares(pages/4, cfg.Accounts).PerUser},
 		EventBytes: cfg.FrameBytes, Shared: cfg.Store.Shared(), Wants: func(thread int64) { link.Hint(bus.Want, thread) }, Replayed: cfg.Measures.Replayed,
 	})
 	rt.keyed = keyed{cfg.Store, logs}

@@ -51,7 +51,7 @@ func (s *secrets) Secret(ctx context.Context, purpose string) (string, error) {
 }
 
 // HintRevoked makes the other servers of the database check a credential that was revoked: see Config.Revoked. The hint may be lost.
-func (rt *Runtime) HintRevoked(credential string) { rt.work.HintRevoked(credential) }
+func (rt *Runtime) HintRevoked(credential string) { rt.work.Fleet().HintRevoked(credential) }
 
 // ResetSecrets voids everything that was signed or sealed until now: tickets, signed URLs and the cursors of lists.
 // It takes effect here at once, and on other servers of the database within a minute.

@@ -9,24 +9,24 @@ import (
 
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/work"
+	"github.com/batonrun/baton/runtime/fleet"
 )
 
 // Servers of a cluster.
 //
 //nolint:revive // each is documented there
 type (
-	Identity = work.Identity
-	Server   = work.Server
-	Load     = work.Load
+	Identity = fleet.Identity
+	Server   = fleet.Server
+	Load     = fleet.Load
 
-	ServerCounts = work.ServerCounts
+	ServerCounts = fleet.Counts
 )
 
 // Roles of servers.
 const (
-	Gateway = work.Gateway
-	Worker  = work.Worker
+	Gateway = fleet.Gateway
+	Worker  = fleet.Worker
 )
 
 // Servers returns to an admin, or to everybody without accounts, the living servers of the database, as this one has seen them some
@@ -38,7 +38,7 @@ func (rt *Runtime) Servers(c Caller) ([]Server, error) {
 	if rt.cfg.Accounts && c.role < RoleAdmin {
 		return nil, errServers
 	}
-	list := rt.work.Servers()
+	list := rt.work.Fleet().Servers()
 	list[0].Addr = cmp.Or(list[0].Addr, rt.cfg.Addr)
 	for i := range list {
 		list[i].Offer = slices.DeleteFunc(slices.Clone(list[i].Offer), func(o host.Offered) bool { return !o.In(c.project) })
@@ -47,7 +47,7 @@ func (rt *Runtime) Servers(c Caller) ([]Server, error) {
 }
 
 // CountServers returns how many servers live, as this one has seen them some seconds ago.
-func (rt *Runtime) CountServers() ServerCounts { return rt.work.CountServers() }
+func (rt *Runtime) CountServers() ServerCounts { return rt.work.Fleet().Count() }
 
 var errServers = refuse(KindForbidden, "forbidden", "Your role may not see the servers")
 
@@ -55,7 +55,7 @@ var errServers = refuse(KindForbidden, "forbidden", "Your role may not see the s
 func ServersOf(rows []data.Server) []Server {
 	list := make([]Server, len(rows))
 	for i := range rows {
-		list[i] = work.ReadServer(&rows[i])
+		list[i] = fleet.ReadServer(&rows[i])
 	}
 	return list
 }

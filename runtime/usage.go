@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 )
@@ -51,9 +50,8 @@ func (rt *Runtime) Budgets(c Caller) ([]BudgetState, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	offered, now := rt.Offered(c), time.Now()
-	rt.work.RefreshBudgets(c.project, now)
-	return slices.DeleteFunc(rt.work.BudgetsOf(c.project, c.only(), now), func(s BudgetState) bool {
+	offered := rt.Offered(c)
+	return slices.DeleteFunc(rt.work.BudgetsOf(c.project, c.only()), func(s BudgetState) bool {
 		_, agent := offered.Agent(s.Of)
 		_, workflow := offered.Workflow(s.Of)
 		return s.EachRun() && s.Of != "" && !agent && !workflow

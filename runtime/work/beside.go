@@ -93,9 +93,9 @@ func (en *Engine) look() {
 		case en.link.Hears(): // other servers tell when there are news
 			scope = tail.Fresh
 		}
-		others := en.OthersLive()
+		others := en.fleet.OthersLive()
 		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
-		en.recount(ctx)                                          // also without others: a run that nobody executed may have ended
+		en.queue.CountCapped(ctx)                                // also without others: a run that nobody executed may have ended
 		if en.countRuns() > 0 && (others || scope == tail.All) { // else nobody asks for anything
 			en.cancelAsked(ctx)
 		}
@@ -104,12 +104,12 @@ func (en *Engine) look() {
 			continue
 		}
 		if scope != tail.Fresh {
-			en.looker.heed(false) // hints about rows of the queue may be lost
+			en.queue.Wake(false) // hints about rows of the queue may be lost
 		}
 		en.cfg.Feeds.Changes.RingNew()
 		began := time.Now()
 		if err := en.cfg.Logs.Look(ctx, scope); err == nil && scope == tail.All { // readers get the error of a lasting failure
-			en.lookedAt.Store(began.UnixNano())
+			en.fleet.Looked(began)
 		}
 		if scope == tail.All {
 			en.countAppended(ctx)
@@ -123,29 +123,6 @@ func (en *Engine) look() {
 
 // lookTimeout ends a look that the database does not answer. Readiness reports that; the next look tries again.
 const lookTimeout = 10 * time.Second
-
-// recount lets the queue go on with the runs of projects and users that are below their limits over all instances again.
-func (en *Engine) recount(ctx context.Context) {
-	names := en.admission.allCapped()
-	if len(names) == 0 {
-		return
-	}
-	running, err := en.store.CountRunning(ctx, names)
-	if err != nil {
-		return
-	}
-	names = slices.DeleteFunc(names, func(of data.Name) bool { return en.cfg.Caps.Reached(of, running[of]) })
-	if len(names) > 0 {
-		en.admission.uncap(names...)
-		en.looker.heed(false)
-	}
-}
-
-// leaveRoom ends the reservation of a run that has ended here. Its user and project may be below their limits over all instances again.
-func (l *live) leaveRoom() {
-	l.en.admission.uncap(data.Name{Project: l.run.Project}, data.Name{Project: l.run.Project, User: l.run.User})
-	l.reserved.release()
-}
 
 // cancelAsked cancels the runs for which another instance has asked that.
 func (en *Engine) cancelAsked(ctx context.Context) {
@@ -200,6 +177,9 @@ func (en *Engine) countAppended(ctx context.Context) {
 	}
 }
 
+// heedEvery is the pause after hints were heeded. Those that arrive meanwhile are heeded together.
+const heedEvery = 10 * time.Millisecond
+
 // heed looks at the rows that hints of other servers are about.
 func (en *Engine) heed(h bus.Hints) {
 	ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
@@ -222,10 +202,10 @@ func (en *Engine) heed(h bus.Hints) {
 		en.countAppended(ctx)
 	}
 	if !h[bus.Queue].Empty() {
-		en.looker.heed(false)
+		en.queue.Wake(false)
 	}
 	if h[bus.Orphans].All {
-		en.lookForOrphans()
+		en.queue.FindOrphans()
 	}
 	if revoked := h[bus.Revoked]; !revoked.Empty() && en.cfg.Revoked != nil {
 		en.cfg.Revoked(ctx, func(credential string) bool { return revoked.Has(bus.KeyOf(credential)) })

@@ -1,57 +1,136 @@
 package work
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/budget"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
 // errUsedUp is a refusal to call a model.
 func errUsedUp(s *data.BudgetState) error {
-	return &plugins.Error{Code: budgetExceeded, Message: s.String()}
+	return &plugins.Error{Code: budget.Exceeded, Message: s.String()}
 }
 
 func (l *live) spender() data.Spender {
 	return data.Spender{Project: l.run.Project, User: l.run.User, Agent: l.run.WorkflowID}
 }
 
-// usedOf returns what the run has used of its own budget. l.mu is held.
-func (l *live) usedOf(b *data.Budget) (used int64) {
-	for _, u := range l.run.Usage {
-		cost, _ := l.en.prices.Cost(u)
-		used = data.Plus(used, b.Counts(data.Plus(u.InputTokens, u.OutputTokens), cost))
+// BudgetsOf returns the budgets of a project with their use by all instances, or what is known of it: see [budget.Ledger.InProject].
+func (en *Engine) BudgetsOf(project, user string) []data.BudgetState {
+	now := time.Now()
+	if en.shared {
+		en.logUnshared(en.budget.Load(en.abandoned, project, now))
 	}
-	return used
-}
-
-// reached returns the run's own budgets whose use reaches a mark with a call. l.mu is held.
-func (l *live) reached(c *data.CallUsage) (list []data.BudgetState) {
-	for _, s := range l.en.budgetsOf(c.Spender(), c.At) {
-		if !s.EachRun() {
-			continue
-		}
-		added := s.Counts(c.Tokens(), c.Cost)
-		if s.Used = l.usedOf(&s.Budget) + added; crossed(&s, added) {
-			list = append(list, s)
-		}
-	}
-	return list
+	return en.budget.InProject(project, user, now)
 }
 
 // MayCallModel refuses a call of a model while a budget is used up. If the budget asks, the run waits for an operator.
 func (s *step) MayCallModel() error {
 	l := s.l
 	l.source.Room()
-	l.en.refreshBudgets(l.spender(), time.Now())
+	l.en.logUnshared(l.en.budget.Refresh(l.en.abandoned, l.spender(), time.Now()))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, err := s.newHold(agui.TokenUsage{})
 	return err
+}
+
+// ReserveModelCall reserves the estimate of a model call in the run's budgets, and waits while calls that are under way have reserved what it
+// needs. It fails like MayCallModel. settle lowers the reservation by what the run has counted, or ends it without a usage.
+func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (settle func(used *agui.TokenUsage), err error) {
+	l := s.l
+	l.source.Room()
+	check := func() (*budget.Hold, error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return s.newHold(estimate)
+	}
+	h, err := check()
+	if h == nil || err != nil {
+		return func(*agui.TokenUsage) {}, err
+	}
+	for {
+		held, changed, err := l.en.budget.Reserve(ctx, h)
+		if err != nil && ctx.Err() == nil { // the database cannot be asked now
+			l.en.logUnshared(err)
+			err = nil
+		}
+		if err == nil && held { // room that the end of the run has left is for none of its calls
+			l.mu.Lock()
+			err = l.span.Gate()
+			l.mu.Unlock()
+		}
+		if err == nil && !held {
+			_, err = check()
+		}
+		if err == nil && !held {
+			err = s.WaitForPace(ctx, time.Time{}, func() error { return l.en.budget.Await(ctx, changed) })
+		}
+		if err != nil {
+			if l.en.budget.Withdraw(h) {
+				l.en.settleHold(h, nil)
+			}
+			return nil, err
+		}
+		if held {
+			break
+		}
+	}
+	var over sync.Once
+	end := func() { over.Do(func() { l.settleHold(h, nil) }) }
+	forget := context.AfterFunc(s.w.Ctx, end) // of a worker that does not return
+	return func(used *agui.TokenUsage) {
+		if used != nil {
+			l.settleHold(h, used)
+			return
+		}
+		forget()
+		end()
+	}, nil
+}
+
+// settleHold settles a reservation; where other servers read it, once the usage that the run has counted is stored.
+func (l *live) settleHold(h *budget.Hold, used *agui.TokenUsage) {
+	if !l.en.shared {
+		l.en.settleHold(h, used)
+		return
+	}
+	l.en.commits.Add(&commit.Item{Owner: ownerOf(&l.run.RunHead), Done: []func(error){func(error) { l.en.settleHold(h, used) }}})
+}
+
+// settleHold settles a reservation and has the other servers see that.
+func (en *Engine) settleHold(h *budget.Hold, used *agui.TokenUsage) {
+	if en.budget.Settle(h, used) {
+		en.tasks.Go(func() { // ends once the others can see it, or with the engine
+			for en.budget.Agree(en.abandoned, h) != nil && en.rest() {
+			}
+		})
+	}
+}
+
+// newHold returns a hold in the budgets that the run uses, nil if there are none. It fails if one of them is used up. l.mu is held.
+func (s *step) newHold(estimate agui.TokenUsage) (h *budget.Hold, err error) {
+	l, now := s.l, time.Now()
+	for _, b := range l.en.budget.Of(l.spender(), l.run.Usage, now) {
+		free, err := s.mayUse(&b)
+		if err != nil {
+			return nil, err
+		}
+		if h == nil {
+			h = &budget.Hold{Project: l.run.Project}
+		}
+		l.en.budget.Add(h, &b, estimate, now, free, &l.spending)
+	}
+	return h, nil
 }
 
 // mayUse refuses a call that uses a budget, and reports whether the budget does not limit the run. The questions of a budget are records of the run, not of a step, because several steps can
@@ -165,7 +244,7 @@ func raisedBy(run *data.RunHead, in *data.Interrupt, payload json.RawMessage) []
 func (en *Engine) raised(rows []data.Row) {
 	for _, row := range rows {
 		if r, ok := row.(*data.Raise); ok {
-			en.raiseBudget(r)
+			en.budget.Raise(r)
 		}
 	}
 }

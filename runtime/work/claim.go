@@ -2,32 +2,191 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/queue"
+	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/span"
 )
 
+// dispatcher claims and cancels runs for the queue.
+type dispatcher struct{ en *Engine }
+
+// Start decides a request for a run. It claims the run at once if a slot is free and, as far as this instance knows, no
+// other run of the thread comes first.
+func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, error) {
+	var reserved *queue.Reservation
+	if c.Run.WorkflowID != "" && !en.Stopping() && (c.New || en.liveOn(c.Thread.Key) == nil) {
+		reserved = en.queue.Admit(ctx, c)
+	}
+	if reserved != nil {
+		it, err := en.starting(ctx, c, reserved)
+		if err == nil {
+			it.Bytes += c.Bytes()
+			err = en.decide(it)
+		}
+		if err != nil || it.Out == nil || !it.Out.Claimed {
+			en.queue.Release(reserved)
+		}
+		if !errors.Is(err, decide.ErrUnknownMessage) { // the decision without a claim returns this error, unless the request is a repeat
+			return outcome(it), err
+		}
+	}
+	it := &commit.Item{Owner: quota.OwnerOf(c.Thread.Project, c.Thread.User), Command: c, Bytes: c.Bytes()}
+	err := en.decide(it)
+	return outcome(it), err
+}
+
+// starting prepares the start of a run that has a reservation, together with its claim.
+func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *queue.Reservation) (*commit.Item, error) {
+	th, run := c.Thread, c.Run // copies: the live run must not retain the whole request
+	run.Status, run.Generation = data.Queued, 1
+	l := en.newLive(&run)
+	if l.unfit != nil {
+		return nil, l.unfit
+	}
+	l.reserved = reserved
+	queued := slices.Clone(c.Messages)
+	for i := range queued {
+		queued[i].ThreadKey, queued[i].RunKey = th.Key, run.Key
+	}
+	it, err := l.claiming(ctx, &th, &run, queued)
+	if err != nil {
+		return nil, err
+	}
+	if c.New {
+		l.history.first(slices.Clone(queued)) // guards hide those of the span
+	}
+	c.Claim = it.Command.(*decide.Claim)
+	it.Command = c
+	begins := it.Then
+	it.Then = func(out *decide.Decided) {
+		if out.Claimed {
+			begins(out)
+		}
+	}
+	return it, nil
+}
+
+// errUnfit means that the stored input of a run cannot be read any more.
+var errUnfit = errors.New("the run cannot be executed")
+
+// slowly is the first attempt with a pause of the maximum length.
+const slowly = 9
+
+// Claim implements queue.Runs: it begins or continues the first run of a thread.
+func (d dispatcher) Claim(head *data.RunHead, reserved *queue.Reservation) error {
+	en := d.en
+	for attempt := 0; ; attempt++ {
+		if en.Stopping() {
+			return commit.ErrStopping
+		}
+		it, err := commit.RetryUnavailable(en.abandoned, func() (*commit.Item, error) { return en.claiming(en.abandoned, head, reserved) })
+		if err != nil {
+			return err
+		}
+		err = en.decide(it)
+		switch {
+		case errors.Is(err, decide.ErrUncounted) && attempt < countAttempts:
+			commit.Pause(en.abandoned, attempt)
+		case !errors.Is(err, decide.ErrStale):
+			return err
+		}
+	}
+}
+
+// countAttempts is how often a claim is tried again at once while other instances count the RUNNING runs of the same user.
+const countAttempts = 6
+
+// Unclaimed implements queue.Runs.
+func (d dispatcher) Unclaimed(run *data.RunHead, err error) {
+	var e *agui.OutputError // of a run that no later claim can begin
+	switch {
+	case errors.Is(err, decide.ErrUnknownMessage):
+		e = &agui.OutputError{Code: "unknown_message", Message: "The thread does not show the message of rewindTo any more"}
+	case errors.Is(err, errUnfit):
+		e = illegible
+	case !unwritten(err):
+		e = &agui.OutputError{Code: "internal", Message: "The run could not be started"}
+	}
+	if e != nil {
+		d.en.about(run).Error("run cannot be claimed", "error", err)
+		err = d.en.closeRun(run.ThreadKey, run.Key, ending{status: data.Failed, err: e}, unclaimed)
+	}
+	d.pause(run, err)
+}
+
+// Cancel implements queue.Runs.
+func (d dispatcher) Cancel(run *data.RunHead) {
+	en := d.en
+	heads, err := commit.RetryUnavailable(en.abandoned, func() ([]data.RunHead, error) {
+		return en.store.Heads(en.abandoned, []int64{run.Key})
+	})
+	if err == nil && len(heads) == 0 {
+		err = decide.ErrRunNotFound
+	} else if err == nil {
+		run = &heads[0]
+		err = en.Cancel(run, run.Generation, decide.By{})
+	}
+	if err != nil && unwritten(err) { // its owner has not answered, or it is between two owners
+		commit.Pause(en.abandoned, slowly)
+	} else if err != nil {
+		d.pause(run, err)
+	}
+}
+
+// pause waits before a row is served again, after an error.
+func (d dispatcher) pause(run *data.RunHead, err error) {
+	switch {
+	case errors.Is(err, data.ErrTooSlow), errors.Is(err, data.ErrConflict), errors.Is(err, data.ErrDiskFull), errors.Is(err, commit.ErrContended): // the database may recover
+		commit.Pause(d.en.abandoned, slowly)
+	case err != nil && !unwritten(err):
+		d.en.about(run).Error("run holds up its thread", "error", err)
+		d.en.rest()
+	case err != nil: // another run comes first, another instance was faster, or a limit is full
+		d.en.sleep(heedEvery)
+	}
+}
+
 // claiming prepares the claim of a queued run that has a reservation.
-func (d *dispatcher) claiming(ctx context.Context, head *data.RunHead, reserved *reservation) (*commit.Item, error) {
-	th, run, queued, err := unexecuted(ctx, d.en.store, head.ThreadKey, head.Key)
+func (en *Engine) claiming(ctx context.Context, head *data.RunHead, reserved *queue.Reservation) (*commit.Item, error) {
+	th, run, queued, err := unexecuted(ctx, en.store, head.ThreadKey, head.Key)
 	if err != nil {
 		return nil, err
 	}
 	if run.Status != data.Queued {
 		return nil, decide.ErrNotClaimed
 	}
-	l := d.en.newLive(&run)
+	l := en.newLive(&run)
 	if l.unfit != nil {
 		return nil, fmt.Errorf("%w: %w", errUnfit, l.unfit)
 	}
-	if d.en.declines(l) {
-		return nil, errAbsent
+	if en.declines(l) {
+		return nil, queue.ErrElsewhere
 	}
 	l.reserved = reserved
 	return l.claiming(ctx, &th, &run, queued)
+}
+
+// declines reports whether a run was started with a workflow some of whose agents or tools this instance lacks. The run is left to others.
+func (en *Engine) declines(l *live) bool {
+	return en.shared && !en.fleet.Executes(&l.run.RunHead, l.plan())
+}
+
+// plan returns the nodes of the run's graph.
+func (l *live) plan() []plugins.Node {
+	nodes := make([]plugins.Node, len(l.nodes.Graph.Nodes))
+	for i, n := range l.nodes.Graph.Nodes {
+		nodes[i] = n.Node
+	}
+	return nodes
 }
 
 // unexecuted reads a run that is not executed, its thread, and its queued messages.
@@ -74,8 +233,7 @@ func (l *live) begins(out *decide.Decided) {
 	l.plugins = l.offer.plugins.For(l.run.Project)
 	l.t = en.cfg.Logs.Hold(l.span.Thread.Key, l.span.Thread.ID)
 	l.t.Begin(l.span.Last()) // the events of the claim and of the last owner are stored
-	l.reserved.settle(l.span.Fold.Grown())
-	en.looker.room()
+	en.queue.Settle(l.reserved, l.span.Fold.Grown())
 	en.addRun(l)
 	go l.loop() // Shutdown waits for en.executing
 }

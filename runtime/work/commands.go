@@ -11,6 +11,9 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
+// ownerOf is the owner of a run.
+func ownerOf(run *data.RunHead) quota.Owner { return quota.OwnerOf(run.Project, run.User) }
+
 // Decide waits for the decision of a command in its owner's turn and returns the outcome, which must not be changed. The
 // zero Owner is the server itself.
 func (en *Engine) Decide(of quota.Owner, cmd decide.Command) (*decide.Decided, error) {

@@ -10,18 +10,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/budget"
 	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/fleet"
 	"github.com/batonrun/baton/runtime/monitor"
+	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
 )
@@ -44,7 +46,7 @@ type Config struct {
 	Caps      data.Caps // over all instances of a cluster; zero without one
 	NoPrompts bool      // what models are sent and answer is not stored
 
-	Identity Identity
+	Identity fleet.Identity
 	// Offered is called with the current registry once it was replaced.
 	Offered func(*host.Registry)
 	// Revoked is called when another server may have revoked the credentials that were reports. It may be nil.
@@ -104,7 +106,7 @@ const maxState = 4 << 20
 // WithDefaults returns l with its defaults. accounts says whether there are users.
 func WithDefaults(l Limits, accounts bool) Limits {
 	if l.Runs == 0 {
-		l.Runs = Carried()
+		l.Runs = queue.Carried()
 	}
 	if accounts {
 		l.RunsPerUser = cmp.Or(l.RunsPerUser, l.Runs-l.Runs/2) // rounded up, because Runs may be small
@@ -116,10 +118,10 @@ func WithDefaults(l Limits, accounts bool) Limits {
 	l.DeletedAtOnce = cmp.Or(l.DeletedAtOnce, DeletedAtOnce)
 	l.MaxAttempts = cmp.Or(l.MaxAttempts, 3)
 	if l.RunsBytes == 0 {
-		l.RunsBytes = CarriedBytes()
+		l.RunsBytes = queue.CarriedBytes()
 	}
 	if l.RunsMessages == 0 {
-		l.RunsMessages = SaidBytes()
+		l.RunsMessages = queue.SaidBytes()
 	}
 	l.RunMessages = cmp.Or(l.RunMessages, 64<<20)
 	l.LightBytes = cmp.Or(l.LightBytes, 64<<10)
@@ -142,10 +144,10 @@ type Engine struct {
 	*offers
 	*replies
 	*runs
-	*dispatcher
-	*budgets
-	*peers
-	*hints
+	budget   *budget.Ledger
+	queue    *queue.Queue
+	fleet    *fleet.Fleet
+	link     *bus.Link // nil without a bus
 	commits  *commit.Queue
 	measures Measures
 	tracer   Tracer
@@ -156,19 +158,17 @@ type Engine struct {
 
 	abandoned  context.Context // done when waiting is pointless: Shutdown's limit passed, or fenced
 	abandon    context.CancelCauseFunc
-	tasks      sync.WaitGroup // the queue, the dispatcher, expiry, and functions passed to Go
+	tasks      sync.WaitGroup // the commit queue, the queue of runs, expiry, and functions passed to Go
 	quit       chan struct{}
 	stopping   atomic.Bool // quit is closed, or about to be
 	fence      sync.Once   // closes fenced
 	committing atomic.Bool // the queue is at work
 
-	handing       atomic.Bool           // runs are handed over to another instance
-	shown         atomic.Int64          // see Show
-	drained       atomic.Bool           // drain has returned
-	orphanWeights map[int64]data.Weight // of runs without room, as the last search for orphans has weighed them; used by that alone
-	searchUntil   atomic.Int64          // until when orphans are looked for often, because an instance has ended
-	frees         atomic.Int64          // how often room has become free
-	nextExpiry    atomic.Int64          // when expire searches next, in Unix milliseconds
+	handing     atomic.Bool  // runs are handed over to another instance
+	shown       atomic.Int64 // see Show
+	drained     atomic.Bool  // drain has returned
+	searchUntil atomic.Int64 // until when orphans are looked for often, because an instance has ended
+	nextExpiry  atomic.Int64 // when expire searches next, in Unix milliseconds
 
 	suspects suspects
 
@@ -181,32 +181,37 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	budgets, err := newBudgets(cfg.Budgets, cfg.Prices)
+	ledger, err := budget.New(cfg.Store, cfg.Instance, cfg.Budgets, cfg.Prices)
 	if err != nil {
 		return nil, err
 	}
 	en := &Engine{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, measures: cfg.Measures.withDefaults(), tracer: cfg.Tracer,
-		budgets: budgets, quit: make(chan struct{}),
+		budget: ledger, link: cfg.Link, quit: make(chan struct{}),
 	}
 	if en.tracer == nil {
 		en.tracer = untraced{}
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
-	en.dispatcher = newDispatcher(en)
-	en.peers = newPeers()
 	en.offers = &offers{log: cfg.Log, role: cfg.Identity.Role, changed: en.offersChanged, now: first, earlier: make(map[*offer]bool)}
 	en.replies = &replies{en.offers, cfg.FrameBytes}
-	en.admission = newAdmission(&en.cfg, en.concurrency)
 	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
-	if en.shared {
-		en.admission.offers = en.offersRun
-	} else {
-		en.aloneUntil.Store(math.MaxInt64)
+	en.fleet = fleet.New(en.abandoned, fleet.Config{
+		Store: cfg.Store, Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
+		Plugins: en.Plugins, Load: en.load, Stopping: en.Stopping, Wake: func() { en.queue.Wake(false) },
+	})
+	begins := queue.Config{
+		Store: cfg.Store, Runs: dispatcher{en}, Link: cfg.Link, Quit: en.quit, Gateway: cfg.Identity.Role == fleet.Gateway, Unshared: en.logUnshared,
+		Slots: quota.Limits{Total: int64(cfg.Runs), PerProject: int64(cfg.RunsPerProject), PerUser: int64(cfg.RunsPerUser)}, PerAgent: cfg.RunsPerAgent,
+		OwnLimit: en.concurrency, Asked: quota.Limits{Total: cfg.RunsBytes, PerUser: queue.Shares(cfg.RunsBytes, cfg.Accounts).PerUser}, Said: queue.Shares(cfg.RunsMessages, cfg.Accounts),
+		LightBytes: cfg.LightBytes, Caps: cfg.Caps,
 	}
+	if en.shared {
+		begins.Servers = en.fleet
+	}
+	en.queue = queue.New(begins)
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.countRuns, en.show, en.lost
-	cfg.Commits.Queued = en.queued.of
-	en.hints = newHints(en.abandoned, cfg.Link)
+	cfg.Commits.Queued = en.queue.Queued
 	en.commits = commit.New(cfg.Commits)
 	en.runs.commits = en.commits
 	return en, nil
@@ -214,11 +219,29 @@ func New(cfg Config) (*Engine, error) {
 
 func (en *Engine) offersChanged() {
 	en.cfg.Offered(en.Plugins())
-	en.looker.heed(false)
+	en.queue.Wake(false)
 }
 
 // Commits returns the queue of everything that this process writes.
 func (en *Engine) Commits() *commit.Queue { return en.commits }
+
+// Budget returns the ledger of model calls.
+func (en *Engine) Budget() *budget.Ledger { return en.budget }
+
+// Queue returns the queue of the runs that begin here.
+func (en *Engine) Queue() *queue.Queue { return en.queue }
+
+// Fleet returns this instance and those beside it.
+func (en *Engine) Fleet() *fleet.Fleet { return en.fleet }
+
+// load returns the present work of this instance.
+func (en *Engine) load() fleet.Load {
+	l := fleet.Load{Running: en.countRuns(), Free: max(en.queue.Free(), 0), Queued: en.queue.Queued("", "").All, Deaf: en.link.Stats().Deaf}
+	if en.cfg.Identity.Role == fleet.Gateway || en.Stopping() {
+		l.Free = 0
+	}
+	return l
+}
 
 // Append decides a message to a run. An executing run receives it with its next Next.
 func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, error) {
@@ -245,25 +268,28 @@ func (en *Engine) Begin(ctx context.Context) error {
 		_, err := commit.RetryUnavailable(ctx, func() (none struct{}, err error) { return none, read() })
 		return err
 	}
-	if err := retry(func() error { return en.loadBudgets(ctx, en.store, "", time.Now()) }); err != nil {
+	if err := retry(func() error { return en.budget.Load(ctx, "", time.Now()) }); err != nil {
 		return fmt.Errorf("read what was spent: %w", err)
 	}
 	if en.shared {
-		if err := retry(func() error { return errors.Join(en.meet(ctx), en.introduce(ctx)) }); err != nil {
+		if err := retry(func() error { return errors.Join(en.fleet.Meet(ctx), en.fleet.Introduce(ctx)) }); err != nil {
 			return fmt.Errorf("meet the other servers: %w", err)
 		}
 	}
 	if err := en.recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
+	if err := retry(func() error { return en.queue.Count(ctx) }); err != nil {
+		return fmt.Errorf("count the queue: %w", err)
+	}
 	en.suspects.since = time.Now()
-	en.looker.look() // so that new runs know of those that wait
-	en.tasks.Go(en.dispatch)
+	en.queue.Look(en.abandoned) // so that new runs know of those that wait
+	en.tasks.Go(func() { en.queue.Run(en.abandoned) })
 	en.tasks.Go(en.expire)
 	if !en.shared {
 		en.tasks.Go(en.takeSuspects)
 	} else {
-		en.connect(func(kind bus.Kind, most int) []int64 {
+		en.fleet.Connect(func(kind bus.Kind, most int) []int64 {
 			if kind == bus.Watch {
 				return en.cfg.Feeds.Changes.Watched(most)
 			}
@@ -313,7 +339,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	}
 	en.commits.Finish()
 	en.tasks.Wait()
-	en.disconnect()
+	en.fleet.Disconnect()
 	en.log.Info("drained", "released", en.releases.Load())
 	return true
 }
@@ -330,8 +356,7 @@ func (en *Engine) executes(out *decide.Decided) bool {
 func (en *Engine) show(batch []*commit.Item) {
 	for _, it := range batch {
 		if it.Out != nil && it.Out.Thread != 0 {
-			en.queued.follow(it.Out.Moves)
-			en.looker.note(it.Out)
+			en.queue.Note(it.Out)
 		}
 	}
 	for _, it := range batch {

@@ -29,9 +29,8 @@ func (l *live) loop() {
 	l.writeRelease()
 	_ = l.en.awaitEnd(l) // somebody else may end it; an error says that nothing begins here any more
 	l.en.releaseOffer(l.offer)
-	l.leaveRoom()
 	l.t.Release()
-	l.en.freed()
+	l.en.queue.Leave(&l.run.RunHead, l.reserved)
 }
 
 // nodeResult is the result of a node: completed, waiting, interrupted, or failed with the error that clients see.
@@ -46,7 +45,7 @@ func (l *live) execute() {
 	limit, end := context.WithCancelCause(l.ctx)
 	most := &l.en.cfg.Limits
 	l.span.Bounds = span.Bounds{
-		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.reserved.grow, Exceeded: end,
+		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.reserved.Grow, Exceeded: end,
 	}
 	limit, stop := context.WithTimeoutCause(limit, l.en.cfg.RunTimeout, errTimeout)
 	defer stop()

@@ -33,13 +33,13 @@ func (en *Engine) drain(ctx context.Context, ended <-chan struct{}) {
 		return
 	}
 	defer en.handing.Store(false)
-	en.aloneUntil.Store(0) // watch has ended
+	en.fleet.Expect() // watch has ended
 	tick := time.NewTicker(drainEach)
 	defer tick.Stop()
 	for asked := (time.Time{}); ctx.Err() == nil; {
 		if time.Since(asked) >= watchEach {
 			asked = time.Now()
-			err := en.meet(ctx)
+			err := en.fleet.Meet(ctx)
 			successor, failed := en.store.Drain(ctx)
 			en.logUnshared(errors.Join(err, failed))
 			en.handing.Store(successor)
@@ -72,7 +72,7 @@ func (s *step) pass(ctx context.Context) error {
 	if !l.en.handing.Load() || s.isInside(ctx) {
 		return nil
 	}
-	if elsewhere, _ := l.en.others(&l.run.RunHead, l.plan()); !elsewhere {
+	if elsewhere, _ := l.en.fleet.Others(&l.run.RunHead, l.plan()); !elsewhere {
 		return nil // until the end of the drain
 	}
 	l.mu.Lock()

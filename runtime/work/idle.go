@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/journal"
+	"github.com/batonrun/baton/runtime/queue"
 )
 
 // rests knows when all nodes of a run rest: each has calls of tools or models, and all of them are idle. The run lends its slot then. A
@@ -63,11 +64,11 @@ func (l *live) lend() {
 	switch {
 	case rest && !r.lent:
 		r.lent, r.since = true, time.Now()
-		l.reserved.slot.Release()
-		l.en.freed()
+		l.reserved.Slot.Release()
+		l.en.queue.Freed()
 	case !rest && r.lent:
 		r.lent = false
-		l.reserved.slot.Force(1)
+		l.reserved.Slot.Force(1)
 		if r.taking != nil {
 			r.stop()
 		}
@@ -92,18 +93,43 @@ func (l *live) retake(ctx context.Context) {
 		take, stop := context.WithCancel(ctx)
 		r.taking, r.stop, r.since = make(chan struct{}), stop, time.Now()
 		r.mu.Unlock()
-		slot, err := l.reserved.of.slots.Take(take, ownerOf(&l.run.RunHead), 1)
+		slot, err := l.reserved.TakeSlot(take)
 		r.mu.Lock()
 		if err == nil && r.lent {
-			l.reserved.slot, r.lent = slot, false
+			l.reserved.Slot, r.lent = slot, false
 		} else {
 			slot.Release()
-			l.en.freed()
+			l.en.queue.Freed()
 		}
 		stop()
 		close(r.taking)
 		r.taking = nil
 	}
+}
+
+// waitOf returns why an executing run has no slot, or nil.
+func (l *live) waitOf() *queue.Wait {
+	r := &l.rests
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := &queue.Wait{Since: r.since}
+	switch {
+	case !r.lent:
+		return nil
+	case r.taking != nil:
+		w.Reason = l.reserved.WhyNoSlot()
+	case len(r.paces) > 0:
+		w.Reason = "provider_pace"
+		for _, until := range r.paces {
+			if w.Until.IsZero() || !until.IsZero() && until.Before(w.Until) {
+				w.Until = *until
+			}
+		}
+	}
+	if w.Reason == "" {
+		return nil
+	}
+	return w
 }
 
 // idle is a tool's Idle.

@@ -13,12 +13,14 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/budget"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/journal"
 	"github.com/batonrun/baton/runtime/plan"
+	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/span"
 	"github.com/batonrun/baton/runtime/tail"
 )
@@ -28,8 +30,8 @@ import (
 type live struct {
 	en       *Engine
 	t        *tail.Tail
-	source   *commit.Source // shut with the gate
-	reserved *reservation   // nil for a run that is not executed
+	source   *commit.Source     // shut with the gate
+	reserved *queue.Reservation // nil for a run that is not executed
 	rests    rests
 	offer    *offer         // held from begins until the last worker has returned
 	plugins  *host.Registry // the plugins of the offer that the run's project may use
@@ -64,8 +66,8 @@ type live struct {
 	mark    string       // the owner that the release of the run is to leave behind; "" for none
 	spoke   bool         // a worker has emitted a visible event since the claim, or an earlier process had claimed the run
 
-	interruptions int                  // of its workers and tools since its last record
-	spending      map[*counted]*period // of the run's own budgets; guarded by budgets.mu
+	interruptions int // of its workers and tools since its last record
+	spending      budget.RunUse
 
 	working  int  // Dos with a running function, or a result that is not stored yet
 	atRecord bool // a worker waits at a record until the run is released

@@ -10,10 +10,12 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/budget"
 	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/queue"
 )
 
 // Measures receives sizes and times as they occur; a nil function is not called. The functions are called from several
@@ -132,8 +134,8 @@ func (en *Engine) Stats() Stats {
 		AbandonedAgents: en.abandonments.agents.Load(), AbandonedTools: en.abandonments.tools.Load(), Fenced: en.fences.Load(), Repaired: en.repaired.Load(),
 	}
 	s.Link = en.link.Stats()
-	s.Asked, s.Said = en.admission.bytes()
-	s.Queued = en.queued.of("", "").All
+	s.Asked, s.Said = en.queue.Bytes()
+	s.Queued = en.queue.Queued("", "").All
 	ctx, cancel := context.WithTimeout(en.abandoned, time.Second)
 	defer cancel()
 	if b, err := en.store.Backlog(ctx); err == nil { // otherwise readiness tells
@@ -143,6 +145,23 @@ func (en *Engine) Stats() Stats {
 		}
 	}
 	return s
+}
+
+// WaitOf returns why a run is QUEUED or has no slot, or nil. A QUEUED run that is about to begin has no reason, nor has an executing
+// one whose tools alone wait. It reads the queue as it is now; a database that does not answer gives no reason.
+func (en *Engine) WaitOf(ctx context.Context, run *data.RunHead) *queue.Wait {
+	if since, is := en.fleet.Missing(run); is {
+		return &queue.Wait{Reason: "no_server", Since: since, Until: since.Add(en.cfg.AgentGone)}
+	}
+	switch run.Status {
+	case data.Queued:
+		return en.queue.WaitOf(ctx, run)
+	case data.Running:
+		if l := en.liveRun(run.Key); l != nil {
+			return l.waitOf()
+		}
+	}
+	return nil
 }
 
 // logOutcome logs and measures the effects of a decision on runs.
@@ -183,7 +202,7 @@ func (en *Engine) logOutcome(it *commit.Item) {
 				if finish, ok := it.Command.(*decide.Finish); ok && finish.Node != "" {
 					end = append(end, slog.String("node", finish.Node))
 				}
-				if e.Code != budgetExceeded {
+				if e.Code != budget.Exceeded {
 					what, level = "run fails", slog.LevelWarn
 					end = append(end, slog.String("help", cureOf(run)))
 				}

@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/fleet"
 	"github.com/batonrun/baton/runtime/graph"
 )
 
@@ -33,7 +35,7 @@ type offers struct {
 
 // newOffer compiles a registry. A gateway executes nothing, and leaves the plugins unstarted.
 func newOffer(reg *host.Registry, role string) (*offer, error) {
-	if role == Gateway {
+	if role == fleet.Gateway {
 		reg.KeepUnstarted()
 	}
 	graphs, err := graph.Compile(reg)
@@ -74,6 +76,15 @@ func (o *offers) releaseOffer(held *offer) {
 
 // Plugins returns the current registry.
 func (o *offers) Plugins() *host.Registry { return o.currentOffer().plugins }
+
+// Definition returns the definition of the workflow that a run of a project stores at its start, or nil.
+func (o *offers) Definition(project, workflow string) json.RawMessage {
+	own := o.currentOffer()
+	if _, ok := own.plugins.For(project).Workflow(workflow); !ok {
+		return nil
+	}
+	return own.graphs.Workflow(workflow).Definition
+}
 
 // concurrency returns an agent's own limit of executing runs, 0 for none.
 func (o *offers) concurrency(agent string) int {

@@ -5,11 +5,15 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/queue"
 )
 
 // closing is an agent that counts its calls of Close.
@@ -90,7 +94,7 @@ func TestRuns_ForgetOnce(t *testing.T) {
 	rs := &runs{live: make(map[int64]*live), abandoned: make(chan struct{}), fenced: make(chan struct{})}
 	l, other := &live{over: make(chan struct{})}, &live{over: make(chan struct{})}
 	l.run.Key, other.run.Key = 1, 1
-	l.reserved = new(reservation)
+	l.reserved = new(queue.Reservation)
 	rs.addRun(l)
 	rs.executing.Done()
 	rs.forget(other)
@@ -102,5 +106,15 @@ func TestRuns_ForgetOnce(t *testing.T) {
 	}
 	if err := rs.awaitEnd(l); err != nil || rs.countRuns() != 0 {
 		t.Errorf("%d runs are left, %v", rs.countRuns(), err)
+	}
+}
+
+// A message that is larger than one RUN_STARTED goes in alone. Otherwise its run would be continued for it for ever.
+func TestALargeMessageFitsAlone(t *testing.T) {
+	t.Parallel()
+	large := data.Message{Message: agui.Message{ID: "m", Role: agui.RoleUser, Content: strings.Repeat("x", 1<<10)}}
+	first, rest := fitting([]data.Message{large, large}, 1<<10)
+	if len(first) != 1 || len(rest) != 1 {
+		t.Errorf("%d go in, and %d wait", len(first), len(rest))
 	}
 }

@@ -10,23 +10,20 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/span"
 )
 
-// recover counts the queue, completes the deletions that earlier instances began, and takes over the runs that they left RUNNING. In a
-// cluster it leaves the latter two to deleteRest and share, so that they do not keep a server from serving.
+// recover completes the deletions that earlier instances began, and takes over the runs that they left RUNNING. In a cluster it leaves both
+// to deleteRest and share, so that they do not keep a server from serving.
 func (en *Engine) recover(ctx context.Context) error {
-	if !en.shared {
-		if err := en.finishDeletions(ctx); err != nil {
-			return err
-		}
-		if err := en.takeOrphans(ctx); err != nil {
-			return err
-		}
+	if en.shared {
+		return nil
 	}
-	return en.queued.recount(func() (map[data.Name]int, error) {
-		return commit.RetryUnavailable(ctx, func() (map[data.Name]int, error) { return en.store.CountQueued(ctx) })
-	})
+	if err := en.finishDeletions(ctx); err != nil {
+		return err
+	}
+	return en.takeOrphans(ctx)
 }
 
 // takeOverNow takes over a run as it is now, and again if it has changed meanwhile.
@@ -46,7 +43,7 @@ func (en *Engine) takeOverNow(ctx context.Context, key int64) error {
 }
 
 // takeOver makes this instance the owner of a run and continues the run. It fails a run that cannot be executed or has
-// crashed too often. It fails with noRoom in a cluster.
+// crashed too often. In a cluster it fails with a queue.NoRoom or with queue.ErrElsewhere.
 func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	if !run.Released() {
 		crashed, err := commit.RetryUnavailable(ctx, func() (bool, error) { return crashed(ctx, en.store, run.Owner) })
@@ -57,17 +54,14 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 			run.Attempt++
 		}
 	}
-	weight := en.admission.weigh(en.abandoned, &run.RunHead)
-	reserved, lacks := en.reserve(&run.RunHead, weight)
-	if reserved == nil {
-		return noRoom{lacks, weight}
+	reserved, err := en.queue.Reserve(en.abandoned, &run.RunHead)
+	if err != nil {
+		return err
 	}
 	begins := false
 	defer func() {
 		if !begins {
-			reserved.release()
-			en.frees.Add(1) // not freed: takeOrphans looks again, if others need it
-			en.looker.room()
+			en.queue.GiveBack(reserved)
 		}
 	}()
 	l, it, err := en.readBack(ctx, run, fromLog)
@@ -78,7 +72,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 		return en.fail(ctx, run, fromLog, illegible, l.unfit, nil)
 	}
 	if en.declines(l) {
-		return noRoom{lacks: shortage{absent: true}}
+		return queue.ErrElsewhere
 	}
 	if run.Attempt > en.cfg.MaxAttempts {
 		e := crashLoop(run.Attempt)
@@ -109,32 +103,6 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 		return err
 	}
 	return en.fail(ctx, run, fromLog, unstored, err, nil)
-}
-
-// noRoom leaves a run to another instance of the cluster, or to a later attempt.
-type noRoom struct {
-	lacks  shortage
-	weight data.Weight
-}
-
-func (noRoom) Error() string { return "this server cannot execute the run now" }
-
-// reserve reserves for a run that is taken over. A single instance takes over all runs, whatever its limits; in a cluster the
-// survivors of a full instance would die of its runs, so it returns the shortage when there is no room.
-func (en *Engine) reserve(run *data.RunHead, weight data.Weight) (*reservation, shortage) {
-	if !en.shared {
-		return en.admission.force(run, weight), shortage{}
-	}
-	return en.admission.try(run, weight)
-}
-
-// freed lets runs begin for which there is room now. Those that have lost their server come first.
-func (en *Engine) freed() {
-	en.frees.Add(1)
-	if _, wait := en.looker.orphansWait(); wait {
-		en.lookForOrphans()
-	}
-	en.looker.room()
 }
 
 // crashed reports whether an instance that has left runs RUNNING did not end in good order. An unknown instance counts as

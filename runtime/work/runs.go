@@ -42,7 +42,7 @@ func (rs *runs) forget(l *live) {
 	if rs.live[l.run.Key] == l {
 		delete(rs.live, l.run.Key)
 		close(l.over)
-		l.reserved.said.Release()
+		l.reserved.ReleaseMessages()
 	}
 }
 

@@ -9,10 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/queue"
 )
 
 // The instances of a cluster execute the runs of one database. A RUNNING run belongs to one of them; a QUEUED run is claimed by
@@ -20,20 +22,12 @@ import (
 
 const (
 	watchEach = time.Second
-	// quietFor is how long an instance has seen no other until it works for itself. It has looked at the last writes of the others by then.
-	quietFor = 5 * time.Second
-	// aloneFor is how long a look that has seen no other counts.
-	aloneFor = 3 * time.Second
-	// aloneEach is the number of looks of which one reads the descriptions of servers while there is no other.
-	aloneEach = 10
 	// sweepEach is how often an instance looks for work of instances that have ended, besides when one ends.
 	sweepEach = 5 * time.Second
 	// hurried is how often orphans are looked for during watchEach, shortly after an instance has ended or while one drains.
 	hurried = 4
 	// takenAtOnce is how many runs are taken over at the same time.
 	takenAtOnce = 16
-	// readAtSweep is how many definitions of runs a sweep reads, and how many runs it fails, at most.
-	readAtSweep = 1000
 )
 
 // watch watches the other instances of a cluster, and wakes share when one has ended. It does nothing else: an instance that does not
@@ -41,29 +35,13 @@ const (
 func (en *Engine) watch() {
 	tick := time.NewTicker(watchEach)
 	defer tick.Stop()
-	var quiet time.Time // since when looks have seen no other
-	for n := 0; ; n++ {
-		began := time.Now()
-		seen, err := en.store.Watch(en.abandoned)
+	for {
+		gone, alone, err := en.fleet.Watch(en.abandoned)
 		en.logUnshared(err)
-		switch {
-		case err != nil || seen.Others > 0 || en.Stopping():
-			if quiet = (time.Time{}); en.aloneUntil.Swap(0) > 0 { // others may have missed these
-				en.link.HintAll(bus.Revoked)
-				en.link.HintAll(bus.Changed)
-			}
-		case quiet.IsZero():
-			quiet = began
-		case began.Sub(quiet) >= quietFor && en.lookedAt.Load() > quiet.UnixNano():
-			if en.aloneUntil.Swap(began.Add(aloneFor).UnixNano()) == 0 {
-				en.cfg.Feeds.Changes.RingAll()
-			}
+		if alone {
+			en.cfg.Feeds.Changes.RingAll()
 		}
-		if en.OthersLive() || n%aloneEach == 0 {
-			en.logUnshared(en.meet(en.abandoned))
-		}
-		en.logUnshared(en.introduce(en.abandoned))
-		if seen.Gone {
+		if gone {
 			en.link.HintAll(bus.Orphans)
 			en.searchUntil.Store(time.Now().Add(sweepEach).UnixNano())
 		}
@@ -88,10 +66,10 @@ func (en *Engine) share() {
 			return
 		case <-en.abandoned.Done(): // it was fenced
 			return
-		case <-en.orphaned:
+		case <-en.queue.Orphaned():
 			en.logUnshared(en.takeOrphans(en.abandoned))
-			if _, wait := en.looker.orphansWait(); wait {
-				en.sleep(lookAgain) // each run that ends has them looked for again
+			if en.queue.OrphansWait() {
+				en.sleep(100 * time.Millisecond) // each run that ends has them looked for again
 			}
 			continue
 		case <-tick.C:
@@ -105,8 +83,8 @@ func (en *Engine) share() {
 			}
 			continue
 		}
-		if en.OthersLive() || !now.Before(next) {
-			en.logUnshared(en.queued.recount(func() (map[data.Name]int, error) { return en.store.CountQueued(en.abandoned) }))
+		if en.fleet.OthersLive() || !now.Before(next) {
+			en.logUnshared(en.queue.Count(en.abandoned))
 		}
 		if now.Before(next) && !often {
 			if en.suspects.left > 0 {
@@ -116,22 +94,18 @@ func (en *Engine) share() {
 		}
 		next = now.Add(commit.Spread(sweepEach))
 		orphans := en.takeOrphans(en.abandoned)
-		en.looker.heed(true)
-		en.logUnshared(errors.Join(orphans, en.noteAbsent(en.abandoned), en.loadBudgets(en.abandoned, en.store, "", now)))
-		en.logUnshared(en.endAbsent(en.abandoned))
+		en.queue.Wake(true)
+		en.logUnshared(errors.Join(orphans, en.fleet.NoteQueued(en.abandoned), en.budget.Load(en.abandoned, "", now)))
+		en.logUnshared(en.failGone(en.abandoned))
 	}
 }
 
 // takeOrphans takes over the RUNNING runs whose owner may not write any more, and at most one suspect among them. In a cluster it leaves
 // those that this instance has no agent or no room for to the others. It fails when nothing can be written now.
-func (en *Engine) takeOrphans(ctx context.Context) error {
+func (en *Engine) takeOrphans(ctx context.Context) (err error) {
 	const limit = 500
-	before := en.frees.Load()
-	t := taking{en: en, weights: make(map[int64]data.Weight)}
-	defer func() {
-		en.orphanWeights = t.weights
-		en.looker.keepRoom(t.short)
-	}()
+	t := taking{en: en, search: en.queue.Search()}
+	defer func() { t.search.End(err == nil) }()
 	found := lineup{en: en, owners: make(map[string]data.Instance)}
 	for after, full := int64(0), true; full; {
 		left, err := commit.RetryUnavailable(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
@@ -151,11 +125,7 @@ func (en *Engine) takeOrphans(ctx context.Context) error {
 			return err
 		}
 	}
-	err := t.all(ctx, found.next())
-	if err == nil && t.short.any() && en.frees.Load() != before { // one may fit now
-		en.lookForOrphans()
-	}
-	return err
+	return t.all(ctx, found.next())
 }
 
 // cancelLeft ends those of the runs that their owners were asked to cancel, which needs no agent and no room, and returns the others.
@@ -198,12 +168,11 @@ func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e ending
 
 // taking takes over runs.
 type taking struct {
-	en *Engine
+	en     *Engine
+	search *queue.Search
 
-	mu      sync.Mutex            // guards the fields below
-	short   shortages             // of the runs for which this instance has no room now
-	weights map[int64]data.Weight // of those of them that lack bytes
-	failed  error
+	mu     sync.Mutex // guards failed
+	failed error
 }
 
 // all takes over runs: one after the other at the start of a single instance, as its readers wait for all, and several at once in a cluster.
@@ -219,7 +188,7 @@ func (t *taking) all(ctx context.Context, runs []data.RunHead) error {
 		if t.fails() || en.Stopping() {
 			break
 		}
-		if en.shared && !en.offersOrNotes(ctx, run) {
+		if en.shared && !en.fleet.MayTake(ctx, run) {
 			continue
 		}
 		places <- struct{}{}
@@ -242,38 +211,53 @@ func (t *taking) fails() bool {
 // server down.
 func (t *taking) one(ctx context.Context, run *data.RunHead) {
 	en := t.en
-	if en.shared && t.lacks(run) { // nothing is read then
+	if en.shared && t.search.Lacks(run) { // nothing is read then
 		return
 	}
 	err := en.takeOverNow(ctx, run.Key)
 	for !en.shared && errors.Is(err, commit.ErrContended) { // nobody else would take it over later
 		err = en.takeOverNow(ctx, run.Key)
 	}
-	left, ok := errors.AsType[noRoom](err)
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	noRoom, ok := errors.AsType[queue.NoRoom](err)
 	switch {
-	case ok && left.lacks.absent: // others have its agent
 	case ok:
-		t.short.note(run, left.lacks)
-		t.weights[run.Key] = left.weight
-	case err == nil, overtaken(err):
+		t.search.Note(run, noRoom)
+	case err == nil, overtaken(err), errors.Is(err, queue.ErrElsewhere):
 	case unwritten(err):
+		t.mu.Lock()
+		defer t.mu.Unlock()
 		t.failed = cmp.Or(t.failed, fmt.Errorf("run %s: %w", run.ID, err))
 	default:
 		en.about(run).Error("run can be neither taken over nor failed", "error", err)
 	}
 }
 
-// lacks reports whether there is no room for a run, as far as the last search has weighed it.
-func (t *taking) lacks(run *data.RunHead) bool {
-	weight := t.en.orphanWeights[run.Key]
-	lacks := t.en.admission.lacks(run, weight)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.short.note(run, lacks)
-	if lacks != (shortage{}) && weight != (data.Weight{}) {
-		t.weights[run.Key] = weight
+// failGone ends a sweep: it fails the runs that no instance could execute for too long.
+func (en *Engine) failGone(ctx context.Context) error {
+	var errs []error
+	for _, run := range en.fleet.EndSweep() {
+		errs = append(errs, en.failAbsent(ctx, &run))
 	}
-	return lacks != (shortage{})
+	return errors.Join(errs...)
+}
+
+var agentGone = &agui.OutputError{Code: "agent_gone", Message: "No server has offered what the run needs for too long"}
+
+func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
+	var err error
+	if head.Status == data.Queued {
+		err = en.closeRun(head.ThreadKey, head.Key, ending{status: data.Failed, err: agentGone}, func(run *data.Run, _ []data.Span) bool {
+			return run.Status == data.Queued
+		})
+	} else {
+		var run data.Run
+		run, err = commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
+		if err == nil && run.Status == data.Running && run.Owner == head.Owner {
+			err = en.fail(ctx, &run, fromLog, agentGone, nil, nil)
+		}
+	}
+	if overtaken(err) || errors.Is(err, errGoesOn) || errors.Is(err, decide.ErrNotClaimed) { // a later sweep tries again
+		return nil
+	}
+	return err
 }

@@ -33,6 +33,15 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 	return err
 }
 
+// logBudget writes a line about a budget that is nearly or completely used up.
+func (l *live) logBudget(s *data.BudgetState) {
+	what := "a budget is nearly used up"
+	if s.Spent() {
+		what = "a budget is used up"
+	}
+	l.log().Warn(what, "budget", s.Name, "scope", s.Scope, "subject", s.Subject, "used", s.Use(), "help", "budgets in the settings set its limit")
+}
+
 // mostTokens is the most that a count of one call can be: sums of such calls do not overflow.
 const mostTokens = 1e15
 
@@ -60,13 +69,13 @@ func (s *step) count(m *data.Memo, call *journal.Spent, first bool) (reached []d
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	used := &data.CallUsage{Project: l.run.Project, User: l.run.User, Agent: l.run.WorkflowID, At: call.At, Usage: call.TokenUsage}
-	used.Cost, _ = l.en.prices.Cost(used.Usage)
+	used.Cost, _ = l.en.cfg.Prices.Cost(used.Usage)
 	if first {
 		used.Calls = 1
 	}
 	var counted []data.Row
 	if used.Used() {
-		reached = append(l.en.addCall(used), l.reached(used)...)
+		reached = l.en.budget.Count(used, l.run.Usage)
 		counted = append(counted, used)
 	}
 	l.en.measures.Tokens(used.Usage)
@@ -83,7 +92,7 @@ func (s *step) count(m *data.Memo, call *journal.Spent, first bool) (reached []d
 	m.Event = l.span.Last()
 	l.journal.ModelEnded(*call)
 	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), used.Usage) // queued rows keep their slices
-	countRun(l)                                                        // before the call's reservation is lowered by it
+	l.en.budget.CountRun(&l.spending, l.run.Usage)                     // before the call's reservation is lowered by it
 	rows := []data.Row{l.journal.Add(m), &data.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
 	l.put(append(rows, counted...)...)
 	return reached, nil

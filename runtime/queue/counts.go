@@ -1,4 +1,4 @@
-package work
+package queue
 
 import (
 	"maps"
@@ -8,15 +8,15 @@ import (
 	"github.com/batonrun/baton/runtime/decide"
 )
 
-// queueCounts counts QUEUED runs: as the database has counted them last, with the moves that this instance has decided since.
-type queueCounts struct {
+// counts counts QUEUED runs: as the database has counted them last, with the moves that this instance has decided since.
+type counts struct {
 	mu    sync.Mutex
 	all   map[data.Name]int // of all, by project, and by user
 	since map[data.Name]int // the moves of this instance since that count began
 }
 
 // follow adds the moves of a decision.
-func (q *queueCounts) follow(moves []decide.Move) {
+func (q *counts) follow(moves []decide.Move) {
 	if len(moves) == 0 {
 		return
 	}
@@ -45,7 +45,7 @@ func (q *queueCounts) follow(moves []decide.Move) {
 }
 
 // recount replaces the numbers by those that count reads. A decision of this instance meanwhile may count twice until the next recount.
-func (q *queueCounts) recount(count func() (map[data.Name]int, error)) error {
+func (q *counts) recount(count func() (map[data.Name]int, error)) error {
 	q.mu.Lock()
 	before := maps.Clone(q.since)
 	q.mu.Unlock()
@@ -71,12 +71,9 @@ func (q *queueCounts) recount(count func() (map[data.Name]int, error)) error {
 }
 
 // of returns how many runs are QUEUED: of all, of a project, and of a user in it.
-func (q *queueCounts) of(project, user string) data.InQueue {
+func (q *counts) of(project, user string) data.InQueue {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := func(of data.Name) int { return max(0, q.all[of]+q.since[of]) }
 	return data.InQueue{All: n(data.Name{}), OfProject: n(data.Name{Project: project}), OfUser: n(data.Name{Project: project, User: user})}
 }
-
-// QueuedOf returns how many runs are QUEUED: of all, of a project, and of a user in it.
-func (d *dispatcher) QueuedOf(project, user string) data.InQueue { return d.queued.of(project, user) }

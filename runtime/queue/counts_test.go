@@ -1,4 +1,4 @@
-package work
+package queue
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 )
 
 // A database that cannot be read at first does not keep decisions from being counted.
-func TestQueueCounts_FollowDecisionsBeforeTheFirstCount(t *testing.T) {
-	var q queueCounts
+func TestCounts_FollowDecisionsBeforeTheFirstCount(t *testing.T) {
+	var q counts
 	if err := q.recount(func() (map[data.Name]int, error) { return nil, errors.New("away") }); err == nil {
 		t.Error("a count that failed is no error")
 	}

@@ -1,4 +1,4 @@
-package work
+package queue
 
 import (
 	"testing"
@@ -8,11 +8,11 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// nudged reports whether the dispatcher has to look, and finds a row to serve then.
+// nudged reports whether the queue has to look, and finds a row to serve then.
 func nudged(q *looks) bool {
 	select {
 	case <-q.signal:
-		due, _, _ := q.takeDue()
+		due, _, _, _ := q.takeDue()
 		return due
 	default:
 		return false
@@ -26,7 +26,7 @@ func TestLooks_RoomDuringALookIsSeen(t *testing.T) {
 	q.takeDue()
 	q.looked(0, &shortages{}, false) // the look before has left no row
 	q.mark(false)
-	_, fresh, _ := q.takeDue()
+	_, fresh, _, _ := q.takeDue()
 	q.room()
 	var short shortages
 	short.slots.note(quota.User, data.Name{Project: "p", User: "ann"})

@@ -1,39 +1,33 @@
-package work
+package queue
 
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
 // crowd is a queue with the reservations of its runs, with 100 bytes in all.
 type crowd struct {
-	data.Store
+	Store
 	t        *testing.T
-	d        *dispatcher
+	q        *Queue
 	line     line
 	weights  map[int64]data.Weight
-	reserved map[int64]*reservation
+	reserved map[int64]*Reservation
 }
 
 func newCrowd(t *testing.T, perUser int64) *crowd {
-	c := &crowd{t: t, weights: make(map[int64]data.Weight), reserved: make(map[int64]*reservation)}
-	cfg := Config{Store: c, Limits: Limits{Runs: 1000, RunsPerUser: 500, LightBytes: 1}}
-	a := newAdmission(&cfg, func(string) int { return 0 })
-	a.asked = quota.New(quota.Limits{Total: 100, PerUser: perUser})
-	a.said, a.saidLimit = quota.New(quota.Limits{Total: 1000, PerProject: 800, PerUser: 400}), 400
-	en := &Engine{cfg: cfg, store: c, runs: &runs{}, peers: newPeers(), abandoned: t.Context()}
-	en.aloneUntil.Store(math.MaxInt64)
-	c.d = newDispatcher(en)
-	c.d.admission, en.dispatcher = a, c.d
+	c := &crowd{t: t, weights: make(map[int64]data.Weight), reserved: make(map[int64]*Reservation)}
+	c.q = New(Config{
+		Store: c, Unshared: func(err error) { t.Error(err) }, OwnLimit: func(string) int { return 0 }, LightBytes: 1,
+		Slots: quota.Limits{Total: 1000, PerUser: 500}, Asked: quota.Limits{Total: 100, PerUser: perUser},
+		Said: quota.Limits{Total: 1000, PerProject: 800, PerUser: 400},
+	})
 	return c
 }
 
@@ -76,18 +70,18 @@ func (c *crowd) claims(want ...int64) {
 	c.t.Helper()
 	var got []int64
 	for more := true; more; {
-		c.d.looker.mark(false)
-		rows, _, err := c.d.looker.choose()
+		c.q.looks.mark(false)
+		rows, _, err := c.q.choose(c.t.Context())
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		for _, r := range rows {
-			if r.weighed || c.d.looker.weigh(r) {
+			if r.weighed || c.q.weigh(c.t.Context(), r) {
 				got = append(got, r.run.Key)
 				c.reserved[r.run.Key] = r.reserved
 				c.line = slices.DeleteFunc(c.line, func(p data.Place) bool { return p.RunKey == r.run.Key })
 			}
-			c.d.looker.end(c.d.looker.serving, r.run.ThreadKey)
+			c.q.looks.end(c.q.looks.serving, r.run.ThreadKey)
 		}
 		more = len(rows) > 0
 	}
@@ -116,8 +110,8 @@ func TestAdmission_LightRunsWaitForNoBytes(t *testing.T) {
 	c.end(1)
 	c.claims(2)
 	c.end(2, 3, 4)
-	if asked, said := c.d.admission.bytes(); asked+said != 0 || c.d.admission.free() != 1000 || len(c.d.admission.agents) > 0 {
-		t.Errorf("runs that are over have %d bytes, %d slots, %v", asked+said, 1000-c.d.admission.free(), c.d.admission.agents)
+	if asked, said := c.q.Bytes(); asked+said != 0 || c.q.Free() != 1000 || len(c.q.admission.agents) > 0 {
+		t.Errorf("runs that are over have %d bytes, %d slots, %v", asked+said, 1000-c.q.Free(), c.q.admission.agents)
 	}
 }
 
@@ -176,11 +170,11 @@ func TestAdmission_AnsweredRunReservesItsMessages(t *testing.T) {
 		c.queue(user, int64(run+1), large)
 	}
 	c.claims(1, 3, 4)
-	if c.reserved[1].grow(101) || !c.reserved[1].grow(80) || c.reserved[1].grow(90) || !c.reserved[1].grow(10) {
+	if c.reserved[1].Grow(101) || !c.reserved[1].Grow(80) || c.reserved[1].Grow(90) || !c.reserved[1].Grow(10) {
 		t.Error("a run grows beyond its user's or its project's share, or does not within it")
 	}
 	c.reserved[1].settle(90)
-	if _, said := c.d.admission.bytes(); said != 4*(90+60+60) {
+	if _, said := c.q.Bytes(); said != 4*(90+60+60) {
 		t.Errorf("%d bytes are reserved", said)
 	}
 	c.end(1)
@@ -205,6 +199,15 @@ func TestAdmission_ForgetsWhatIsNotQueued(t *testing.T) {
 	c.claims(3, 4)
 }
 
+// others live, and offer no more than this server.
+type others struct{}
+
+func (others) Offers(*data.RunHead) (offers, lane bool) { return true, true }
+
+func (others) Elsewhere(*data.RunHead) (may, free bool) { return true, true }
+
+func (others) OthersLive() bool { return true }
+
 // A server that cannot take rows does not look again at once, also if other runs wait for room.
 func TestLooker_PausesWhileRowsCannotBeTaken(t *testing.T) {
 	t.Parallel()
@@ -215,24 +218,14 @@ func TestLooker_PausesWhileRowsCannotBeTaken(t *testing.T) {
 	c.ask("eve", 3, 0)
 	c.claims(3)
 	c.ask("eve", 4, 0)
-	c.d.looker.signal = make(chan struct{}, 1)
-	c.d.en.aloneUntil.Store(0) // and no row can be taken
-	c.d.looker.mark(false)
-	rows, more, err := c.d.looker.choose()
-	if len(rows) > 0 || !more || !errors.Is(err, data.ErrDiskFull) || len(c.d.looker.signal) > 0 {
-		t.Errorf("%d rows are taken, more: %v, %v, %d looks are due at once", len(rows), more, err, len(c.d.looker.signal))
+	c.q.looks.signal = make(chan struct{}, 1)
+	c.q.cfg.Servers = others{} // and no row can be taken
+	c.q.looks.mark(false)
+	rows, more, err := c.q.choose(c.t.Context())
+	if len(rows) > 0 || !more || !errors.Is(err, data.ErrDiskFull) || len(c.q.looks.signal) > 0 {
+		t.Errorf("%d rows are taken, more: %v, %v, %d looks are due at once", len(rows), more, err, len(c.q.looks.signal))
 	}
-	if c.d.admission.free() != 998 {
-		t.Errorf("%d slots are free, want 998", c.d.admission.free())
-	}
-}
-
-// A message that is larger than one RUN_STARTED goes in alone. Otherwise its run would be continued for it for ever.
-func TestALargeMessageFitsAlone(t *testing.T) {
-	t.Parallel()
-	large := data.Message{Message: agui.Message{ID: "m", Role: agui.RoleUser, Content: strings.Repeat("x", 1<<10)}}
-	first, rest := fitting([]data.Message{large, large}, 1<<10)
-	if len(first) != 1 || len(rest) != 1 {
-		t.Errorf("%d go in, and %d wait", len(first), len(rest))
+	if c.q.Free() != 998 {
+		t.Errorf("%d slots are free, want 998", c.q.Free())
 	}
 }

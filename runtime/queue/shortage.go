@@ -1,4 +1,4 @@
-package work
+package queue
 
 import (
 	"cmp"
@@ -11,18 +11,15 @@ import (
 // shortage is the reason why a run cannot begin here: its agent has no free slot, or a pool has reached a limit. The zero
 // shortage is none.
 type shortage struct {
-	absent            bool // this instance does not offer the agent: another one claims the run
+	absent            bool // this instance does not offer the agent: another one begins the run
 	agent             bool
 	slot, asked, said quota.Scope
 }
 
 // reason returns the Reason of a Wait, empty for the zero shortage.
 func (s shortage) reason() string {
-	switch {
-	case s.agent:
+	if s.agent {
 		return "agent_limit"
-	case s.absent:
-		return "server_limit" // of the servers that have it
 	}
 	switch cmp.Or(s.slot, s.asked, s.said) {
 	case quota.User:

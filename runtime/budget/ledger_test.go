@@ -1,11 +1,14 @@
-package work
+package budget_test
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/budget"
 	"github.com/batonrun/baton/runtime/data"
 	inmemory "github.com/batonrun/baton/runtime/sim/memory"
 )
@@ -19,15 +22,16 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 		{Name: "month", Scope: data.OfProject, Per: data.PerMonth, Unit: "USD", Limit: 1},
 	}
 	prices := data.Prices{Currency: "USD", Models: map[string]data.Price{"m": {Input: 2500}}} // a quarter of a cent a token
-	open := func() *budgets {
-		b, err := newBudgets(list, prices)
+	store := inmemory.New(time.Now).Open()
+	open := func() *budget.Ledger {
+		b, err := budget.New(store, "i", list, prices)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
 	who := data.Spender{Project: "p", User: "u", Agent: "a"}
-	goes, store := open(), inmemory.New(time.Now).Open()
+	goes := open()
 	if err := store.Join(t.Context(), "i", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +47,7 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 		}
 		call := &data.CallUsage{Project: "p", User: "u", Agent: "a", At: now.In(east), Usage: agui.TokenUsage{Model: "m", InputTokens: 60}}
 		call.Cost, _ = prices.Cost(call.Usage)
-		goes.addCall(call)
+		goes.Count(call, nil)
 		commits++
 		if err := store.Commit(t.Context(), commits, &data.Batch{Rows: []data.Row{call}}); err != nil {
 			t.Fatal(err)
@@ -51,11 +55,11 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 		spent[at[:10]] += 60
 		spent[at[:7]] += 60
 		begins := open()
-		if err := begins.loadBudgets(t.Context(), store, "", now); err != nil {
+		if err := begins.Load(t.Context(), "", now); err != nil {
 			t.Fatal(err)
 		}
-		for name, b := range map[string]*budgets{"goes on": goes, "begins": begins} {
-			got := b.budgetsOf(who, now.In(east))
+		for name, b := range map[string]*budget.Ledger{"goes on": goes, "begins": begins} {
+			got := b.Of(who, nil, now.In(east))
 			if len(got) != 2 || got[0].Used != spent[at[:10]] || got[1].Used != spent[at[:7]]*(data.Money/400) {
 				t.Errorf("%s, %s: %+v, want %d and %d tokens", at, name, got, spent[at[:10]], spent[at[:7]])
 			}
@@ -73,15 +77,15 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 // TestBudgets_SurviveClockSetBack: a clock that jumps to another month and back loses nothing.
 func TestBudgets_SurviveClockSetBack(t *testing.T) {
 	t.Parallel()
-	b, err := newBudgets([]data.Budget{{Name: "b", Scope: data.OfProject, Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
+	b, err := budget.New(inmemory.New(time.Now).Open(), "i", []data.Budget{{Name: "b", Scope: data.OfProject, Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)
 	for _, at := range []time.Time{now, now.AddDate(1, 0, 0), now, now.AddDate(1, 0, 0), now} {
-		b.addCall(&data.CallUsage{Project: "p", At: at, Usage: agui.TokenUsage{InputTokens: 10}})
+		b.Count(&data.CallUsage{Project: "p", At: at, Usage: agui.TokenUsage{InputTokens: 10}}, nil)
 	}
-	if got := b.budgetsOf(data.Spender{Project: "p"}, now)[0].Used; got != 30 {
+	if got := b.Of(data.Spender{Project: "p"}, nil, now)[0].Used; got != 30 {
 		t.Errorf("%d are used, want 30", got)
 	}
 }
@@ -89,14 +93,14 @@ func TestBudgets_SurviveClockSetBack(t *testing.T) {
 // TestBudgets_ReportEachMarkOnce: the calls that reach 80 % and all of a budget are reported, and no others.
 func TestBudgets_ReportEachMarkOnce(t *testing.T) {
 	t.Parallel()
-	b, err := newBudgets([]data.Budget{{Name: "b", Scope: data.OfAgent, Of: "a", Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
+	b, err := budget.New(inmemory.New(time.Now).Open(), "i", []data.Budget{{Name: "b", Scope: data.OfAgent, Of: "a", Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var reached []int64
 	for range 6 {
 		for _, agent := range []string{"a", "other"} {
-			for _, s := range b.addCall(&data.CallUsage{Project: "p", Agent: agent, At: time.Now(), Usage: agui.TokenUsage{InputTokens: 15, OutputTokens: 5}}) {
+			for _, s := range b.Count(&data.CallUsage{Project: "p", Agent: agent, At: time.Now(), Usage: agui.TokenUsage{InputTokens: 15, OutputTokens: 5}}, nil) {
 				reached = append(reached, s.Used)
 			}
 		}
@@ -109,7 +113,7 @@ func TestBudgets_ReportEachMarkOnce(t *testing.T) {
 func TestBudgets_AreChecked(t *testing.T) {
 	t.Parallel()
 	good := data.Budget{Name: "b", Scope: data.OfUser, Per: data.PerDay, Unit: data.UnitTokens, Limit: 1}
-	if _, err := newBudgets([]data.Budget{good}, data.Prices{}); err != nil {
+	if _, err := budget.New(inmemory.New(time.Now).Open(), "i", []data.Budget{good}, data.Prices{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(b *data.Budget){
@@ -125,4 +129,50 @@ func TestBudgets_AreChecked(t *testing.T) {
 	if data.CheckBudgets([]data.Budget{good, good}, &data.Prices{}) == nil {
 		t.Error("equal names are not refused")
 	}
+}
+
+// busy is a store of a cluster in which another server has reserved the rest of a budget.
+type busy struct {
+	budget.Store
+	reserved data.Reserved
+	asked    int
+}
+
+func (*busy) Shared() bool { return true }
+
+func (*busy) Raises(context.Context, time.Time) ([]data.Raise, error) { return nil, nil }
+
+func (*busy) Spent(context.Context, string, time.Time, time.Time) ([]data.Spending, error) {
+	return nil, nil
+}
+
+func (b *busy) ReserveBudgets(_ context.Context, _, _ string, reserve func([]data.Reserved) ([]data.Reserved, error)) error {
+	b.asked++
+	_, err := reserve([]data.Reserved{b.reserved})
+	return err
+}
+
+// A call that waits for another server asks the database four times a second.
+func TestLedger_WaitsForOtherServers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		day := data.Budget{Name: "b", Scope: data.OfProject, Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}
+		from, _ := day.Period(time.Now())
+		store := &busy{reserved: data.Reserved{Budget: "b", Subject: "p", From: from, Amount: 100}}
+		b, err := budget.New(store, "i", []data.Budget{day}, data.Prices{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &budget.Hold{Project: "p"}
+		b.Add(h, &b.Of(data.Spender{Project: "p"}, nil, time.Now())[0], agui.TokenUsage{}, time.Now(), false, nil)
+		for began := time.Now(); time.Since(began) < time.Minute; {
+			held, changed, err := b.Reserve(t.Context(), h)
+			if err == nil {
+				err = b.Await(t.Context(), changed)
+			}
+			if held || err != nil || store.asked > 240 {
+				t.Fatalf("%v: reserved %v, asked %d times, %v", time.Since(began), held, store.asked, err)
+			}
+		}
+	})
 }

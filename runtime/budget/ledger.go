@@ -1,4 +1,6 @@
-package work
+// Package budget counts the use of the configured budgets by model calls, and reserves for the calls that are under way. It knows no runs:
+// a run hands in its own use, and asks its operators.
+package budget
 
 import (
 	"cmp"
@@ -7,13 +9,25 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// budgets counts the use of budgets with a period by model calls. An instance first reads the earlier use. In a cluster
+// Store is where all instances count.
+type Store interface {
+	Shared() bool
+	Spent(ctx context.Context, project string, since, until time.Time) ([]data.Spending, error)
+	Raises(ctx context.Context, since time.Time) ([]data.Raise, error)
+	ReserveBudgets(ctx context.Context, instance, project string, reserve func(others []data.Reserved) ([]data.Reserved, error)) error
+}
+
+// Ledger counts the use of budgets with a period by model calls. An instance first reads the earlier use. In a cluster
 // it keeps reading the use by the others.
-type budgets struct {
-	prices data.Prices
+type Ledger struct {
+	store    Store
+	instance string
+	shared   bool
+	prices   data.Prices
 
 	mu      sync.Mutex // guards the fields below
 	list    []*counted
@@ -42,27 +56,28 @@ func newPeriod(from, until time.Time) *period {
 // owner is the owner of a budget: see [data.Budget.Subject].
 type owner struct{ project, subject string }
 
-func newBudgets(list []data.Budget, prices data.Prices) (*budgets, error) {
+// New returns the ledger of an instance. It fails if the budgets or their prices are wrong.
+func New(store Store, instance string, list []data.Budget, prices data.Prices) (*Ledger, error) {
 	if err := data.CheckBudgets(list, &prices); err != nil {
 		return nil, err
 	}
-	b := &budgets{prices: prices, holders: make(map[string]*holders)}
+	b := &Ledger{store: store, instance: instance, shared: store.Shared(), prices: prices, holders: make(map[string]*holders)}
 	for _, budget := range list {
 		b.list = append(b.list, &counted{Budget: budget, limit: budget.Amount(budget.Limit)})
 	}
 	return b, nil
 }
 
-// loadBudgets reads the spending of a project, or with "" of all, and the raised limits, under all instances. A call that this instance has counted
-// and not yet stored keeps counting, as a sum never falls.
-func (b *budgets) loadBudgets(ctx context.Context, store data.Store, project string, now time.Time) error {
+// Load reads the spending of a project, or with "" of all, and the raised limits, under all instances. A call that this instance has
+// counted and not yet stored keeps counting, as a sum never falls.
+func (b *Ledger) Load(ctx context.Context, project string, now time.Time) error {
 	since, spent := now, make(map[time.Time][]data.Spending) // since the beginning of a period
 	for _, c := range b.list {
 		from, until := c.Period(now)
 		if _, read := spent[from]; c.EachRun() || read {
 			continue
 		}
-		list, err := store.Spent(ctx, project, from, until)
+		list, err := b.store.Spent(ctx, project, from, until)
 		if err != nil {
 			return err
 		}
@@ -73,7 +88,7 @@ func (b *budgets) loadBudgets(ctx context.Context, store data.Store, project str
 	if len(spent) == 0 {
 		return nil
 	}
-	raises, err := store.Raises(ctx, since)
+	raises, err := b.store.Raises(ctx, since)
 	if err != nil {
 		return err
 	}
@@ -104,19 +119,13 @@ func (c *counted) apply(spent []data.Spending, p *period) {
 	}
 }
 
-// refreshBudgets reads the use, by other instances, of the budgets of a spender that are nearly exhausted.
-func (en *Engine) refreshBudgets(who data.Spender, now time.Time) {
+// Refresh is Load in a cluster, if budgets of a spender are nearly exhausted.
+func (b *Ledger) Refresh(ctx context.Context, who data.Spender, now time.Time) error {
 	near := func(s data.BudgetState) bool { return !s.EachRun() && s.Used >= s.Amount/100*warnAt }
-	if en.shared && slices.ContainsFunc(en.budgetsOf(who, now), near) {
-		en.RefreshBudgets(who.Project, now)
+	if b.shared && slices.ContainsFunc(b.Of(who, nil, now), near) {
+		return b.Load(ctx, who.Project, now)
 	}
-}
-
-// RefreshBudgets reads what other instances of a cluster have used and raised of a project's budgets. What is known stays if that fails.
-func (en *Engine) RefreshBudgets(project string, now time.Time) {
-	if en.shared {
-		en.logUnshared(en.loadBudgets(en.abandoned, en.store, project, now))
-	}
+	return nil
 }
 
 // at returns the period of a time. The caller holds mu.
@@ -152,10 +161,9 @@ func crossed(s *data.BudgetState, added int64) bool {
 	return false
 }
 
-// addCall counts a call. It returns the budgets whose use has reached a mark.
-func (b *budgets) addCall(c *data.CallUsage) (reached []data.BudgetState) {
+// Count counts a call. It returns the budgets whose use has reached a mark, those of the run last, which has used so much before.
+func (b *Ledger) Count(c *data.CallUsage, run []agui.TokenUsage) (reached []data.BudgetState) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	for _, budget := range b.list {
 		subject, has := budget.Subject(c.Spender())
 		if !has || budget.EachRun() {
@@ -167,17 +175,24 @@ func (b *budgets) addCall(c *data.CallUsage) (reached []data.BudgetState) {
 			reached = append(reached, s)
 		}
 	}
+	b.mu.Unlock()
+	for _, s := range b.Of(c.Spender(), run, c.At) {
+		added := s.Counts(c.Tokens(), c.Cost)
+		if s.Used += added; s.EachRun() && crossed(&s, added) {
+			reached = append(reached, s)
+		}
+	}
 	return reached
 }
 
-// raiseBudget applies a raise that was committed.
-func (b *budgets) raiseBudget(r *data.Raise) {
+// Raise applies a raise that was committed.
+func (b *Ledger) Raise(r *data.Raise) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.apply(r, time.Now())
 }
 
-func (b *budgets) apply(r *data.Raise, now time.Time) {
+func (b *Ledger) apply(r *data.Raise, now time.Time) {
 	for _, c := range b.list {
 		if p := c.at(now); c.Name == r.Budget && p.from.Equal(r.From) {
 			o := owner{r.Project, r.Subject}
@@ -186,9 +201,9 @@ func (b *budgets) apply(r *data.Raise, now time.Time) {
 	}
 }
 
-// budgetsOf returns the budgets that a spender uses, with a run's ones, of which only the limit is known. Those that ask are last: nobody is asked
-// about a call that another budget forbids.
-func (b *budgets) budgetsOf(who data.Spender, now time.Time) (list []data.BudgetState) {
+// Of returns the budgets that a spender uses, with those of its run, which has used so much. Those that ask are last: no operator is asked about a
+// call that another budget forbids.
+func (b *Ledger) Of(who data.Spender, run []agui.TokenUsage, now time.Time) (list []data.BudgetState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range b.list {
@@ -196,7 +211,7 @@ func (b *budgets) budgetsOf(who data.Spender, now time.Time) (list []data.Budget
 		switch {
 		case !has:
 		case c.EachRun():
-			list = append(list, data.BudgetState{Budget: c.Budget, Amount: c.limit})
+			list = append(list, data.BudgetState{Budget: c.Budget, Amount: c.limit, Used: b.usedBy(run, c)})
 		default:
 			list = append(list, c.state(c.at(now), owner{who.Project, subject}))
 		}
@@ -213,28 +228,38 @@ func (b *budgets) budgetsOf(who data.Spender, now time.Time) (list []data.Budget
 	return list
 }
 
+// usedBy returns the use of a run's own budget.
+func (b *Ledger) usedBy(run []agui.TokenUsage, c *counted) (used int64) {
+	for _, u := range run {
+		cost, _ := b.prices.Cost(u)
+		used = data.Plus(used, c.Counts(data.Plus(u.InputTokens, u.OutputTokens), cost))
+	}
+	return used
+}
+
 // Spent returns the refusal to begin or continue a run of a spender while a budget that stops it is used up, or nil.
-func (b *budgets) Spent(who data.Spender, now time.Time) (refusal *data.Error) {
-	for _, s := range b.budgetsOf(who, now) {
+func (b *Ledger) Spent(who data.Spender, now time.Time) (refusal *data.Error) {
+	for _, s := range b.Of(who, nil, now) {
 		if s.EachRun() || s.Asks() || !s.Spent() {
 			continue
 		}
 		wait := max(s.ResetsAt.Sub(now), time.Second)
 		if refusal == nil || wait > refusal.RetryAfter {
-			refusal = data.Refuse(data.KindOverloaded, budgetExceeded, "%s; it resets at %s", s.String(), s.ResetsAt.Format(time.RFC3339))
+			refusal = data.Refuse(data.KindOverloaded, Exceeded, "%s; it resets at %s", s.String(), s.ResetsAt.Format(time.RFC3339))
 			refusal.RetryAfter = wait
 		}
 	}
 	return refusal
 }
 
-const budgetExceeded = "budget_exceeded"
+// Exceeded is the code of the refusals.
+const Exceeded = "budget_exceeded"
 
-// maxStates limits the budgets that BudgetsOf returns of one configured one.
+// maxStates limits the budgets that InProject returns of one configured one.
 const maxStates = 100
 
-// BudgetsOf returns the budgets of a project: of each the hundred subjects that have used most of it, or only those of one user.
-func (b *budgets) BudgetsOf(project, user string, now time.Time) (list []data.BudgetState) {
+// InProject returns the budgets of a project: of each the hundred subjects that have used most of it, or only those of one user.
+func (b *Ledger) InProject(project, user string, now time.Time) (list []data.BudgetState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range b.list {
@@ -265,13 +290,4 @@ func (b *budgets) BudgetsOf(project, user string, now time.Time) (list []data.Bu
 		list = append(list, some[:min(len(some), maxStates)]...)
 	}
 	return list
-}
-
-// logBudget writes a line about a budget that is nearly or completely used up.
-func (l *live) logBudget(s *data.BudgetState) {
-	what := "a budget is nearly used up"
-	if s.Spent() {
-		what = "a budget is used up"
-	}
-	l.log().Warn(what, "budget", s.Name, "scope", s.Scope, "subject", s.Subject, "used", s.Use(), "help", "budgets in the settings set its limit")
 }

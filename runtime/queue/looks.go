@@ -1,4 +1,4 @@
-package work
+package queue
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 
 // looks knows when this instance has to look at the queue, and why rows were left there. The queue itself is in the database.
 type looks struct {
-	signal chan struct{} // has a value when the dispatcher should look
+	signal chan struct{} // has a value when the queue should look
 
 	mu         sync.Mutex
 	due        bool             // there may be a row that can be served
@@ -47,7 +47,7 @@ func newLooks() *looks {
 	return q
 }
 
-// nudge makes the dispatcher look.
+// nudge makes the queue look.
 func (q *looks) nudge() {
 	select {
 	case q.signal <- struct{}{}:
@@ -79,7 +79,7 @@ func (q *looks) note(out *decide.Decided) {
 	q.nudge()
 }
 
-// again has the dispatcher look at the end of a mark: the thread needs the same once more, perhaps for the same run, which was answered.
+// again has the queue look at the end of a mark: the thread needs the same once more, perhaps for the same run, which was answered.
 func again(in map[int64]served, thread int64) {
 	if now, is := in[thread]; is {
 		in[thread] = served{now.run, true}
@@ -93,13 +93,7 @@ func (q *looks) mark(cancels bool) {
 	q.due, q.cancels = true, q.cancels || cancels
 }
 
-// heed has the dispatcher look now: others may have written rows.
-func (q *looks) heed(cancels bool) {
-	q.mark(cancels)
-	q.nudge()
-}
-
-// room has the dispatcher look if a row may wait for a slot or for bytes: some have become free.
+// room has the queue look if a row may wait for a slot or for bytes: some have become free.
 func (q *looks) room() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -109,7 +103,7 @@ func (q *looks) room() {
 	}
 }
 
-// keepRoom gives the next room to the runs that have lost their server. It has the dispatcher look if some did before.
+// keepRoom gives the next room to the runs that have lost their server. It has the queue look if some did before.
 func (q *looks) keepRoom(short shortages) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -121,11 +115,11 @@ func (q *looks) keepRoom(short shortages) {
 	}
 }
 
-// orphansWait returns the shortages of these runs, and whether there are any.
-func (q *looks) orphansWait() (shortages, bool) {
+// orphansWait reports whether there are such runs.
+func (q *looks) orphansWait() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.orphans.clone(), q.orphans.any()
+	return q.orphans.any()
 }
 
 // stops reports whether a new run has to wait behind others, as far as this instance knows: as many as there are free slots, or some
@@ -170,7 +164,7 @@ func (q *looks) begin(in map[int64]served, thread, run int64) bool {
 	return true
 }
 
-// end removes the mark. It has the dispatcher look if there is another run.
+// end removes the mark. It has the queue look if there is another run.
 func (q *looks) end(in map[int64]served, thread int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -181,30 +175,21 @@ func (q *looks) end(in map[int64]served, thread int64) {
 	delete(in, thread)
 }
 
-// takeCancels reports whether there may be rows to cancel, until the next call.
-func (q *looks) takeCancels() bool {
+// take clears cancels or wrote, and reports whether it was set.
+func (q *looks) take(flag *bool) (was bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	was := q.cancels
-	q.cancels = false
+	was, *flag = *flag, false
 	return was
 }
 
-// takeWrote reports whether rows were written, until the next call.
-func (q *looks) takeWrote() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	was := q.wrote
-	q.wrote = false
-	return was
-}
-
-// takeDue reports whether a look is due, until the next call. It returns how many fresh rows the look considers, and the heavy runs.
-func (q *looks) takeDue() (due bool, fresh int, waiting []heavy) {
+// takeDue reports whether a look is due, until the next call. It returns how many fresh rows the look considers, the heavy runs, and the
+// shortages of the runs that come first.
+func (q *looks) takeDue() (due bool, fresh int, waiting []heavy, short shortages) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	due, q.due, q.looking = q.due, false, q.due
-	return due, q.fresh, slices.Clone(q.heavy)
+	return due, q.fresh, slices.Clone(q.heavy), q.orphans.clone()
 }
 
 // looked ends a look that has considered so many fresh rows. With more the next one goes on.
