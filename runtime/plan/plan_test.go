@@ -150,7 +150,7 @@ func TestPlan_KeepsTheLatestMessages(t *testing.T) {
 	p, _, _ := begun()
 	var row *data.Node
 	for n := range 60 {
-		row = p.Progress("a", []byte(fmt.Sprintf(`{"progress":%d,"message":"%d"}`, n, n))).(*data.Node)
+		row = p.Progress("a", fmt.Appendf(nil, `{"progress":%d,"message":"%d"}`, n, n)).(*data.Node)
 	}
 	if n := len(row.Messages); n != 50 || row.Messages[n-1] != "59" || row.Progress != 1 {
 		t.Errorf("%d messages until %s, progress %v", n, row.Messages[n-1], row.Progress)

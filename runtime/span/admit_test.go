@@ -176,7 +176,7 @@ func TestSpan_ClosesToWorkers(t *testing.T) {
 	want(t, "the engine's events", l.Stage(&l.it, agui.StateSnapshot{Snapshot: json.RawMessage("{}")}), "")
 }
 
-// A worker goes on with what it, or a worker that works for it, has opened. One text is open at a time, but a worker may wait for its own.
+// A worker continues the entities that it, or a worker that works for it, has opened. One text is open at a time, but a worker may wait for its own.
 func TestSpan_WorkersOwnWhatTheyOpen(t *testing.T) {
 	t.Parallel()
 	l := open(t, `{}`, false, span.Bounds{})

@@ -49,13 +49,13 @@ func (sp *Span) Attribute(w *Worker, ev agui.Event) agui.Event {
 	return ev.WithCommon(base)
 }
 
-// Own makes a worker the one that continues and closes what an event is about, which was opened before.
+// Own makes a worker the owner of the entity of an event, which was opened before.
 func (sp *Span) Own(w *Worker, ev agui.Event) {
 	about, _ := entityOf(ev)
 	sp.owners[about] = w
 }
 
-// Owns reports whether a worker, or one that works for it, has opened what an event is about.
+// Owns reports whether a worker, or one that works for it, has opened the entity of an event.
 func (sp *Span) Owns(w *Worker, ev agui.Event) bool {
 	about, _ := entityOf(ev)
 	return sp.owners.within(w, about)

@@ -295,7 +295,7 @@ func (r *repair) stage(ev agui.Event) error {
 	return r.l.stage(r.it, r.s, ev)
 }
 
-// isCut reports whether the crash has cut short what an event is about.
+// isCut reports whether the crash has cut short the entity of an event.
 func (r *repair) isCut(ev agui.Event) bool { return r.s == nil || r.l.span.Owns(&r.s.w, ev) }
 
 // isCutAt reports whether the crash has cut a memo's place short.
