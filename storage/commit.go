@@ -2,15 +2,13 @@ package storage
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -26,13 +24,13 @@ var errCommitted = errors.New("committed before")
 // committer commits the batches of the joined instance.
 type committer struct {
 	*writer
-	read    *pool
+	read    *sqldb.Pool
 	codec   *eventlog.Codec
 	watcher *watcher
 
 	threadKeys, runKeys keys
 
-	// These are guarded by mu.
+	// The writer's lock guards these.
 	at       progress
 	pending  pending
 	packer   eventlog.Packer
@@ -42,8 +40,8 @@ type committer struct {
 // Commit writes batch n of the joined instance in one transaction: see [data.Store]. ctx should be one
 // that is not cancelled when a client leaves.
 func (c *committer) Commit(ctx context.Context, n int64, b *data.Batch) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.w.Lock()
+	defer c.w.Unlock()
 	if c.instance == "" {
 		return errors.New("commit before Join")
 	}
@@ -67,7 +65,7 @@ func (c *committer) Commit(ctx context.Context, n int64, b *data.Batch) error {
 // confirm writes after a batch that was committed with an unknown result. A COMMIT that waited for a synchronous standby when its
 // session ended can be read, but is on no standby; what is written behind it is not acknowledged before it is there.
 func (c *committer) confirm(ctx context.Context) error {
-	if c.d.single {
+	if c.d.Single {
 		return nil
 	}
 	return c.keepLease(ctx)
@@ -76,35 +74,38 @@ func (c *committer) confirm(ctx context.Context) error {
 func (c *committer) commit(ctx context.Context, n int64, b *data.Batch) error {
 	alone := len(b.Rows) == 0 && len(b.Asks) == 0
 	switch {
-	case c.d.single && n == c.at.last:
+	case c.d.Single && n == c.at.last:
 		return errCommitted
-	case c.d.single && n != c.at.last+1:
+	case c.d.Single && n != c.at.last+1:
 		return outOfStep(c.at.last, n-1)
-	case c.d.single && alone:
+	case c.d.Single && alone:
 		return c.say(ctx, n, b.Events)
 	case alone && len(b.Events) > 0:
 		return c.append(ctx, n, b.Events)
 	}
-	err := c.transactBatch(ctx, func(tx *commitTx) error { return tx.beginBatch(n) }, func(tx *commitTx) error { return tx.apply(b) })
+	err := c.transactBatch(ctx, c.w.TransactOpening, func(tx *commitTx) error {
+		if err := tx.beginBatch(n); err != nil {
+			return err
+		}
+		return tx.apply(b)
+	})
 	if err == nil || errors.Is(err, errCommitted) {
 		c.at.row, c.at.rowAt = n, time.Now()
 	}
 	return err
 }
 
-// transactBatch runs fn in the transaction of a batch, which begin begins. The caller holds mu.
-func (c *committer) transactBatch(ctx context.Context, begin, fn func(*commitTx) error) error {
+// transactBatch runs fn in the transaction of a batch, which transact runs. The caller holds the lock.
+func (c *committer) transactBatch(ctx context.Context, transact func(context.Context, func(*sqldb.Tx) error) error, fn func(*commitTx) error) error {
 	batch := &commitTx{c: c, pending: &c.pending}
 	batch.pending.reset() // the last transaction may have failed
-	err := c.transactFrom(ctx, func(tx *tx) error {
-		batch.tx = tx
-		return begin(batch)
-	}, func(*tx) error {
+	err := transact(ctx, c.renewing(func(tx *sqldb.Tx) error {
+		batch.Tx = tx
 		if err := fn(batch); err != nil {
 			return err
 		}
 		return batch.finish()
-	})
+	}))
 	if err != nil {
 		return err
 	}
@@ -167,38 +168,11 @@ func (tx *commitTx) decide(b *data.Batch) error {
 // beginBatch begins the transaction of batch n: it moves the instance's commit number to n, or says why that
 // must not be.
 func (tx *commitTx) beginBatch(n int64) (err error) {
-	q := querier(tx)
-	if tx.d.quote != nil {
-		q = opening{tx.tx}
-	} else if err := tx.begin(); err != nil {
-		return err
-	}
-	tx.now, err = one(tx.ctx, q, scanTime, advanceInstance, n, tx.w.lease(), tx.w.instance, tx.c.before(n))
+	tx.now, err = sqldb.One(tx.Context(), tx.Opening(), sqldb.Scalar[time.Time], advanceInstance, n, tx.c.lease(), tx.c.instance, tx.c.before(n))
 	if errors.Is(err, data.ErrNotFound) {
-		return tx.c.whyNot(tx.tx, n)
+		return tx.c.whyNot(tx.Tx, n)
 	}
 	return err
-}
-
-// opening sends the start and the first statement of a transaction in one message, which saves a round trip. Such a
-// message cannot have parameters, but can name prepared statements, which are not planned again.
-type opening struct{ *tx }
-
-func (o opening) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
-	if !o.session.opens {
-		if err := o.session.exec(ctx, "PREPARE opening AS "+o.d.statement(query, plain)); err != nil {
-			return nil, err
-		}
-		o.session.opens = true
-	}
-	values := make([]string, len(args))
-	for i, arg := range args {
-		values[i] = fmt.Sprint(arg)
-		if text, ok := arg.(string); ok {
-			values[i] = o.d.quote(text)
-		}
-	}
-	return o.session.conn.QueryContext(ctx, o.d.begin+"; EXECUTE opening ("+strings.Join(values, ", ")+")")
 }
 
 // Most commits of runs that stream are events alone. They need not say in the instance's row that they were made.
@@ -249,7 +223,7 @@ func (c *committer) outlived(err error) error {
 
 // before is the commit number that the instance's row has before batch n.
 func (c *committer) before(n int64) int64 {
-	if c.d.single {
+	if c.d.Single {
 		return c.at.row
 	}
 	return n - 1
@@ -261,9 +235,9 @@ func (c *committer) before(n int64) int64 {
 func (c *committer) say(ctx context.Context, n int64, events []data.StoredEvent) error {
 	tried, outlives := c.at.doubt == n && len(events) > 0, c.outlives()
 	c.at.doubt = n
-	err := c.transactBatch(ctx, (*commitTx).begin, func(tx *commitTx) (err error) {
+	err := c.transactBatch(ctx, c.w.Transact, func(tx *commitTx) (err error) {
 		if tried {
-			said, err := all(ctx, tx, scalar[int], selectSaid, events[0].ThreadKey, events[0].ID)
+			said, err := sqldb.All(ctx, tx, sqldb.Scalar[int], selectSaid, events[0].ThreadKey, events[0].ID)
 			if err != nil {
 				return err
 			}
@@ -271,14 +245,14 @@ func (c *committer) say(ctx context.Context, n int64, events []data.StoredEvent)
 				return errCommitted
 			}
 		}
-		tx.now, err = one(ctx, tx, scanTime, mayWrite, c.instance, c.at.row)
+		tx.now, err = sqldb.One(ctx, tx, sqldb.Scalar[time.Time], mayWrite, c.instance, c.at.row)
 		if errors.Is(err, data.ErrNotFound) {
 			in, err := readInstance(ctx, tx, c.instance)
 			return in.mayFollow(c.at.row, err)
 		}
 		tx.events = slices.Clip(events)
 		if err == nil && outlives {
-			err = tx.exec(keepLease, c.lease(), c.instance)
+			err = tx.Exec(keepLease, c.lease(), c.instance)
 		}
 		return err
 	})
@@ -295,31 +269,20 @@ func (c *committer) append(ctx context.Context, n int64, events []data.StoredEve
 	if err != nil {
 		return err
 	}
-	session, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
-	stmt, err := session.stmt(ctx, appendEvents, plain)
-	if err != nil {
-		return c.broken(ctx, err)
-	}
 	threads, firsts, lasts, runs, payloads := columns(rows)
-	res, err := stmt.ExecContext(ctx, n, c.lease(), c.instance, n-1, threads, firsts, lasts, runs, payloads)
-	if err != nil {
-		return c.broken(ctx, err)
-	}
-	if inserted, err := res.RowsAffected(); err != nil || inserted > 0 {
+	inserted, err := c.w.Count(ctx, appendEvents, n, c.lease(), c.instance, n-1, threads, firsts, lasts, runs, payloads)
+	if err != nil || inserted > 0 {
 		return err
 	}
-	return c.transact(ctx, func(tx *tx) error { return c.whyNot(tx, n) })
+	return c.transact(ctx, func(tx *sqldb.Tx) error { return c.whyNot(tx, n) })
 }
 
-func columns(rows []eventlog.Row) (threads, firsts, lasts, runs int8s, payloads texts) {
-	numbers := make(int8s, 4*len(rows))
+func columns(rows []eventlog.Row) (threads, firsts, lasts, runs sqldb.Int8s, payloads sqldb.Texts) {
+	numbers := make(sqldb.Int8s, 4*len(rows))
 	threads, numbers = numbers[:len(rows)], numbers[len(rows):]
 	firsts, numbers = numbers[:len(rows)], numbers[len(rows):]
 	lasts, runs = numbers[:len(rows)], numbers[len(rows):]
-	payloads = make(texts, len(rows))
+	payloads = make(sqldb.Texts, len(rows))
 	for i, row := range rows {
 		threads[i], firsts[i], lasts[i], runs[i], payloads[i] = row.Thread, row.First, row.Last, row.Run, row.Payload
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/janitor"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // One instance of a PostgreSQL database does each kind of background work for all. It has the duty until it leaves or is fenced: its lease as an
@@ -32,19 +33,19 @@ DELETE FROM duties WHERE instance = ?`
 
 // TakeDuty gives the joined instance a duty that no other has: see [data.Store].
 func (c *committer) TakeDuty(ctx context.Context, name string) (bool, error) {
-	if c.d.single {
+	if c.d.Single {
 		return true, nil
 	}
-	c.mu.Lock()
+	c.w.Lock()
 	me := c.instance
-	c.mu.Unlock()
-	holder, err := one(ctx, c.read, scalar[string], selectDuty, name)
+	c.w.Unlock()
+	holder, err := sqldb.One(ctx, c.read, sqldb.Scalar[string], selectDuty, name)
 	if err == nil || !errors.Is(err, data.ErrNotFound) {
 		return err == nil && holder == me, err
 	}
 	taken := 0
-	err = c.asInstance(ctx, func(tx *tx) (err error) {
-		taken, err = tx.count(takeDuty, name, c.instance)
+	err = c.asInstance(ctx, func(tx *sqldb.Tx) (err error) {
+		taken, err = tx.Count(takeDuty, name, c.instance)
 		return err
 	})
 	return taken > 0, err
@@ -52,19 +53,19 @@ func (c *committer) TakeDuty(ctx context.Context, name string) (bool, error) {
 
 // LeaveDuties leaves the joined instance's duties to others: see [data.Store].
 func (c *committer) LeaveDuties(ctx context.Context) error {
-	if c.d.single {
+	if c.d.Single {
 		return nil
 	}
-	return c.asInstance(ctx, func(tx *tx) error { return tx.exec(leaveDuties, c.instance) })
+	return c.asInstance(ctx, func(tx *sqldb.Tx) error { return tx.Exec(leaveDuties, c.instance) })
 }
 
 // holdDuty fails with janitor.ErrNotNow if the context is that of a duty that another instance has.
-func (tx *tx) holdDuty() error {
-	name := janitor.Name(tx.ctx)
-	if name == "" || tx.d.single || tx.w.instance == "" {
+func (w *writer) holdDuty(tx *sqldb.Tx) error {
+	name := janitor.Name(tx.Context())
+	if name == "" || tx.DB.Single || w.instance == "" {
 		return nil
 	}
-	_, err := one(tx.ctx, tx, scalar[int], holdDuty, name, tx.w.instance)
+	_, err := sqldb.One(tx.Context(), tx, sqldb.Scalar[int], holdDuty, name, w.instance)
 	if errors.Is(err, data.ErrNotFound) {
 		return fmt.Errorf("another server has the duty: %w", janitor.ErrNotNow)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -53,8 +54,8 @@ SELECT id, addr, fenced, ended, commit_no, leased_until FROM instances WHERE id 
 
 // Join registers this process as a new instance, which Commit writes as from then on: see [data.Store].
 func (c *committer) Join(ctx context.Context, instance, addr string) error {
-	err := checkSchema(ctx, c.d, c.read) // another program may have migrated it since Open
-	if err == nil && !c.d.single {
+	err := c.cfg.checkSchema(ctx, c.read) // another program may have migrated it since Open
+	if err == nil && !c.d.Single {
 		err = c.watcher.free(ctx, instance, func(*sighting) bool { return false })
 	}
 	if err != nil {
@@ -68,43 +69,43 @@ func (c *committer) Join(ctx context.Context, instance, addr string) error {
 }
 
 func (c *committer) joins(ctx context.Context, instance, addr string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.transact(ctx, func(tx *tx) error { return c.join(tx, instance, addr) }); err != nil {
+	c.w.Lock()
+	defer c.w.Unlock()
+	if err := c.transact(ctx, func(tx *sqldb.Tx) error { return c.join(tx, instance, addr) }); err != nil {
 		return err
 	}
-	c.instance, c.at = instance, progress{}
+	c.instance, c.w.Name, c.at = instance, sessionName(instance), progress{}
 	c.prepareDays(ctx)
 	return nil
 }
 
-func (c *committer) join(tx *tx, instance, addr string) (err error) {
-	if tx.d.single { // its server has locked the database: every other instance is dead
-		err = tx.exec(fenceOthers, string(data.EndCrashed), instance)
+func (c *committer) join(tx *sqldb.Tx, instance, addr string) (err error) {
+	if tx.DB.Single { // its server has locked the database: every other instance is dead
+		err = tx.Exec(fenceOthers, string(data.EndCrashed), instance)
 	} else {
 		err = c.joinOthers(tx, instance)
 	}
 	if err != nil {
 		return err
 	}
-	if err := tx.exec(insertInstance, instance, addr, c.lease(), thisProcess()); err != nil {
+	if err := tx.Exec(insertInstance, instance, addr, c.lease(), thisProcess()); err != nil {
 		return err
 	}
 	return errors.Join(c.threadKeys.count(tx), c.runKeys.count(tx))
 }
 
 // joinOthers registers the server of an instance.
-func (c *committer) joinOthers(tx *tx, instance string) error {
-	if err := tx.exec(lockInstances); err != nil {
+func (c *committer) joinOthers(tx *sqldb.Tx, instance string) error {
+	if err := tx.Exec(lockInstances); err != nil {
 		return err
 	}
-	if err := checkSchema(tx.ctx, tx.d, tx); err != nil {
+	if err := c.cfg.checkSchema(tx.Context(), tx); err != nil {
 		return err
 	}
-	if err := cmp.Or(tx.exec(deleteServers), tx.exec(deleteReservedOfEnded)); err != nil {
+	if err := cmp.Or(tx.Exec(deleteServers), tx.Exec(deleteReservedOfEnded)); err != nil {
 		return err
 	}
-	return tx.exec(insertServer, instance, c.cfg.Name, c.watcher.schema)
+	return tx.Exec(insertServer, instance, c.cfg.Name, c.watcher.schema)
 }
 
 // Fence ends an instance that may write: see [data.Store]. It waits for its running commit.
@@ -124,17 +125,17 @@ func (c *committer) Leave(ctx context.Context) error {
 }
 
 func (c *committer) end(ctx context.Context, instance *string, how data.End) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.transact(ctx, func(tx *tx) error { return tx.exec(fenceInstance, string(how), *instance) })
+	c.w.Lock()
+	defer c.w.Unlock()
+	return c.transact(ctx, func(tx *sqldb.Tx) error { return tx.Exec(fenceInstance, string(how), *instance) })
 }
 
 // Renew renews the joined instance's lease: see [data.Store]. SQLite has no leases, so it checks the fence, and seldom writes: see
 // outlives.
 func (c *committer) Renew(ctx context.Context, n int64) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.d.single {
+	c.w.Lock()
+	defer c.w.Unlock()
+	if c.d.Single {
 		if err := c.lock.Check(); err != nil {
 			return err
 		}
@@ -147,8 +148,8 @@ func (c *committer) Renew(ctx context.Context, n int64) error {
 		}
 		return c.outlived(c.keepLease(ctx))
 	}
-	return c.transact(ctx, func(tx *tx) error {
-		renewed, err := tx.count(renewInstance, c.lease(), c.instance, n)
+	return c.transact(ctx, func(tx *sqldb.Tx) error {
+		renewed, err := tx.Count(renewInstance, c.lease(), c.instance, n)
 		if err != nil || renewed > 0 {
 			return err
 		}
@@ -159,21 +160,21 @@ func (c *committer) Renew(ctx context.Context, n int64) error {
 
 // Now returns the database's time.
 func (r keyed) Now(ctx context.Context) (time.Time, error) {
-	return one(ctx, r.q, scanTime, selectTime)
+	return sqldb.One(ctx, r.q, sqldb.Scalar[time.Time], selectTime)
 }
 
 // KeepLease renews the joined instance's lease between two attempts of a batch: see [data.Store].
 func (c *committer) KeepLease(ctx context.Context) error {
-	if c.d.single {
+	if c.d.Single {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.w.Lock()
+	defer c.w.Unlock()
 	return c.keepLease(ctx)
 }
 
 func (c *committer) keepLease(ctx context.Context) error {
-	return c.transact(ctx, func(tx *tx) error { return tx.exec(keepLease, c.lease(), c.instance) })
+	return c.transact(ctx, func(tx *sqldb.Tx) error { return tx.Exec(keepLease, c.lease(), c.instance) })
 }
 
 // Instance returns an instance that has joined at some time.
@@ -190,16 +191,16 @@ type instance struct {
 	commit int64
 }
 
-func readInstance(ctx context.Context, q querier, id string) (instance, error) {
-	return one(ctx, q, func(rows *sql.Rows) (in instance, err error) {
-		err = rows.Scan(&in.ID, &in.Addr, &in.fenced, &in.End, &in.commit, timeInto{&in.SeenAt})
+func readInstance(ctx context.Context, q sqldb.Querier, id string) (instance, error) {
+	return sqldb.One(ctx, q, func(rows *sql.Rows) (in instance, err error) {
+		err = rows.Scan(&in.ID, &in.Addr, &in.fenced, &in.End, &in.commit, sqldb.Into(&in.SeenAt))
 		return in, err
 	}, selectInstance, id)
 }
 
 // whyNot says why the instance could not advance to n.
-func (c *committer) whyNot(tx *tx, n int64) error {
-	in, err := readInstance(tx.ctx, tx, c.instance)
+func (c *committer) whyNot(tx *sqldb.Tx, n int64) error {
+	in, err := readInstance(tx.Context(), tx, c.instance)
 	if err == nil && in.commit == n {
 		return errCommitted
 	}

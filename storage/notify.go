@@ -10,6 +10,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/batonrun/baton/runtime/bus"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // notifyChannel is the channel of all servers of a database.
@@ -35,7 +36,7 @@ SELECT system_identifier || '-' || oid FROM pg_control_system(), pg_database WHE
 
 // Identity returns a name that no other PostgreSQL database has, except copies of its files.
 func (db *DB) Identity(ctx context.Context) (string, error) {
-	return one(ctx, db.read, scalar[string], selectIdentity)
+	return sqldb.One(ctx, db.read, sqldb.Scalar[string], selectIdentity)
 }
 
 // Bus returns the bus that connects the servers of the database. It is nil unless the database is shared. The instance must have joined

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -53,7 +54,7 @@ var _ data.Retainer = (*DB)(nil)
 func (r retention) Projects(ctx context.Context) (projects []string, err error) {
 	for _, query := range []string{nextProjectOfRuns, nextProjectOfAttachments, nextProjectOfAudit} {
 		for last := ""; ; {
-			last, err = one(ctx, r.read, scalar[string], query, last)
+			last, err = sqldb.One(ctx, r.read, sqldb.Scalar[string], query, last)
 			if errors.Is(err, data.ErrNotFound) {
 				break
 			}
@@ -69,16 +70,16 @@ func (r retention) Projects(ctx context.Context) (projects []string, err error) 
 
 // EndedRuns implements [data.Retainer].
 func (r retention) EndedRuns(ctx context.Context, project string, before time.Time, after data.EndedRun, limit int) ([]data.EndedRun, error) {
-	return all(ctx, r.read, func(rows *sql.Rows) (e data.EndedRun, err error) {
-		err = rows.Scan(&e.Key, &e.Thread, timeInto{&e.CreatedAt}, timePtrInto{&e.FinishedAt}, &e.Events)
+	return sqldb.All(ctx, r.read, func(rows *sql.Rows) (e data.EndedRun, err error) {
+		err = rows.Scan(&e.Key, &e.Thread, sqldb.Into(&e.CreatedAt), sqldb.Into(&e.FinishedAt), &e.Events)
 		return e, err
-	}, selectEndedRuns, ms(before), project, ms(before), ms(after.CreatedAt), after.Key, limit)
+	}, selectEndedRuns, sqldb.Time(before), project, sqldb.Time(before), sqldb.Time(after.CreatedAt), after.Key, limit)
 }
 
 // EventsOf implements [data.Retainer].
 func (r retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]data.EventsSize, error) {
 	sizes := make(map[int64]data.EventsSize)
-	_, err := all(ctx, r.read, func(rows *sql.Rows) (struct{}, error) {
+	_, err := sqldb.All(ctx, r.read, func(rows *sql.Rows) (struct{}, error) {
 		var run, first, last, plain, sealed int64
 		err := rows.Scan(&run, &first, &last, &plain, &sealed)
 		size := sizes[run]
@@ -86,7 +87,7 @@ func (r retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]dat
 		size.Bytes += plain + sealed
 		sizes[run] = size
 		return struct{}{}, err
-	}, selectEventsOf, r.d.list(runKeys), maxCount)
+	}, selectEventsOf, r.d.List(runKeys), maxCount)
 	return sizes, err
 }
 
@@ -136,9 +137,9 @@ func scanRecorded(rows *sql.Rows) (r recorded, err error) {
 // run and of runs that ended a day ago; fenced instances without runs that started at least a day ago; and API keys that
 // were revoked or expired 90 days ago. Call it every few minutes. It blocks commits only for moments.
 func (r retention) Prune(ctx context.Context, now time.Time) error {
-	before, after := ms(now.Add(-keepAfter)), int64(0)
+	before, after := sqldb.Time(now.Add(-keepAfter)), int64(0)
 	err := inTurns(ctx, func() (more bool, err error) {
-		list, err := all(ctx, r.read, scanRecorded, selectRecorded, before, after)
+		list, err := sqldb.All(ctx, r.read, scanRecorded, selectRecorded, before, after)
 		if err != nil || len(list) == 0 {
 			return false, err
 		}
@@ -151,7 +152,7 @@ func (r retention) Prune(ctx context.Context, now time.Time) error {
 		for i := range list {
 			runs[i] = list[i].run
 		}
-		_, err = r.tidy(ctx, deleteRecords, r.d.list(runs), before)
+		_, err = r.tidy(ctx, deleteRecords, r.d.List(runs), before)
 		return true, err
 	})
 	if err != nil {
@@ -163,6 +164,6 @@ func (r retention) Prune(ctx context.Context, now time.Time) error {
 
 // ForgetKeys removes the idempotency keys that were put before a time.
 func (r retention) ForgetKeys(ctx context.Context, before time.Time) error {
-	_, err := r.tidy(ctx, forgetKeys, ms(before))
+	_, err := r.tidy(ctx, forgetKeys, sqldb.Time(before))
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -24,24 +25,23 @@ FROM servers s JOIN instances i ON i.id = s.instance WHERE NOT i.fenced ORDER BY
 
 // Tell stores the joined instance's description of itself, on the connection of the watcher: see [data.Store].
 func (c *committer) Tell(ctx context.Context, s *data.Server) error {
-	if c.d.single {
+	if c.d.Single {
 		return nil
 	}
 	w := c.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.db == nil || w.joined == "" {
+	if w.pool == nil || w.joined == "" {
 		return nil // it has not joined: nobody needs to know
 	}
-	p := &pool{DB: w.db, d: w.d}
 	if len(s.About) > 0 {
-		if _, err := p.ExecContext(ctx, p.d.statement(tellAbout, plain), string(s.About), s.Hash, w.joined); err != nil {
-			return fmt.Errorf("tell about: %w", p.failed(ctx, err))
+		if _, err := w.pool.Exec(ctx, tellAbout, string(s.About), s.Hash, w.joined); err != nil {
+			return fmt.Errorf("tell about: %w", err)
 		}
 	}
 	if len(s.Load) > 0 {
-		if _, err := p.ExecContext(ctx, p.d.statement(tellLoad, plain), string(s.Load), w.joined); err != nil {
-			return fmt.Errorf("tell load: %w", p.failed(ctx, err))
+		if _, err := w.pool.Exec(ctx, tellLoad, string(s.Load), w.joined); err != nil {
+			return fmt.Errorf("tell load: %w", err)
 		}
 	}
 	return nil
@@ -49,33 +49,32 @@ func (c *committer) Tell(ctx context.Context, s *data.Server) error {
 
 // Servers returns the instances that may write: see [data.Store].
 func (r keyed) Servers(ctx context.Context, known []string) ([]data.Server, error) {
-	if r.d.single {
+	if r.d.Single {
 		return nil, nil
 	}
 	return servers(ctx, r.d, r.q, known)
 }
 
-func servers(ctx context.Context, d *dialect, q querier, known []string) ([]data.Server, error) {
-	return all(ctx, q, func(rows *sql.Rows) (s data.Server, err error) {
-		err = rows.Scan(&s.Instance, &s.Addr, timeInto{&s.StartedAt}, timeInto{&s.SeenAt}, &s.Draining, &s.About, &s.Hash, &s.Load)
+func servers(ctx context.Context, d *sqldb.DB, q sqldb.Querier, known []string) ([]data.Server, error) {
+	return sqldb.All(ctx, q, func(rows *sql.Rows) (s data.Server, err error) {
+		err = rows.Scan(&s.Instance, &s.Addr, sqldb.Into(&s.StartedAt), sqldb.Into(&s.SeenAt), &s.Draining, &s.About, &s.Hash, &s.Load)
 		return s, err
-	}, selectServers, d.list(known))
+	}, selectServers, d.List(known))
 }
 
 // Schema returns the version of the schema of this program.
-func (db *DB) Schema() int64 { return schemaVersion(db.d) }
+func (db *DB) Schema() int64 { return db.cfg.schemaVersion() }
 
 // Cluster returns the servers of a PostgreSQL database, for programs that are none of them.
 func Cluster(ctx context.Context, cfg Config) (list []data.Server, err error) {
-	cfg = cfg.withDefaults()
-	d, err := dialectOf(cfg.URL)
-	if err != nil || d.single {
+	_, d, err := cfg.database()
+	if err != nil || d.Single {
 		return nil, err
 	}
-	reads, err := d.open(cfg, reading)
+	reads, err := d.Open(sqldb.Reading)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, reads.Close()) }()
-	return servers(ctx, d, &pool{DB: reads, d: d}, nil)
+	return servers(ctx, d, reads, nil)
 }

@@ -39,13 +39,15 @@ package storage
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/sqldb"
+	"github.com/batonrun/baton/storage/sqlite"
 )
 
 // Config says which database to open and how. Only URL is required.
@@ -75,6 +77,8 @@ type Config struct {
 	Name string
 	// Log receives failures that no caller can receive. Default: none.
 	Log *slog.Logger
+
+	migrations fs.FS // of the database that URL names
 }
 
 func (c Config) withDefaults() Config {
@@ -116,9 +120,9 @@ type DB struct {
 	retention
 	counter
 
-	d     *dialect
-	read  *pool
-	looks *pool // at the queue; on SQLite it is read
+	d     *sqldb.DB
+	read  *sqldb.Pool
+	looks *sqldb.Pool // at the queue; on SQLite it is read
 }
 
 var _ data.Store = (*DB)(nil)
@@ -126,15 +130,10 @@ var _ data.Store = (*DB)(nil)
 // Open connects to the database and checks its schema. It fails with ErrLocked when cfg.Serve is set and another server serves the
 // database, and with ErrSchema when the database must be migrated first.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
-	cfg = cfg.withDefaults()
-	d, err := dialectOf(cfg.URL)
+	cfg, d, err := cfg.database()
 	if err != nil {
 		return nil, err
 	}
-	return openAs(ctx, cfg, d)
-}
-
-func openAs(ctx context.Context, cfg Config, d *dialect) (*DB, error) {
 	db := &DB{writer: &writer{cfg: cfg, d: d}, d: d}
 	if err := db.open(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -143,10 +142,10 @@ func openAs(ctx context.Context, cfg Config, d *dialect) (*DB, error) {
 }
 
 func (db *DB) open(ctx context.Context) (err error) {
-	if db.lock, err = db.d.lock(db.cfg); err != nil {
+	if db.lock, err = lockFile(db.cfg, db.d); err != nil {
 		return err
 	}
-	if err := checkDatabase(ctx, db.cfg, db.d); err != nil {
+	if err := checkDatabase(ctx, db.d); err != nil {
 		return err
 	}
 	if db.lock != nil {
@@ -157,20 +156,16 @@ func (db *DB) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if db.write, err = db.d.open(db.cfg, writing); err != nil {
+	if db.w.Pool, err = db.d.Open(sqldb.Writing); err != nil {
 		return err
 	}
-	reads, err := db.d.open(db.cfg, reading)
-	if err != nil {
+	if db.read, err = db.d.Open(sqldb.Reading); err != nil {
 		return err
 	}
-	db.read = &pool{DB: reads, d: db.d}
-	if db.looks = db.read; !db.d.single {
-		looks, err := db.d.open(db.cfg, looking)
-		if err != nil {
+	if db.looks = db.read; !db.d.Single {
+		if db.looks, err = db.d.Open(sqldb.Looking); err != nil {
 			return err
 		}
-		db.looks = &pool{DB: looks, d: db.d}
 	}
 	codec, err := eventlog.NewCodec()
 	if err != nil {
@@ -179,7 +174,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	db.lookups = &lookups{reader: reader{q: db.read, d: db.d, searches: turnsOf(max(db.cfg.Readers/4, 1))}, read: db.read}
 	db.keyed = keyed{q: db.read, d: db.d, lease: db.cfg.Lease, looks: db.looks}
 	db.logReader = logReader{q: db.read, z: codec}
-	if db.d.single { // this process does the work, with each large event several times in memory
+	if db.d.Single { // this process does the work, with each large event several times in memory
 		db.pages = turnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}
 	db.committer = &committer{
@@ -195,8 +190,8 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if err := db.Ping(ctx); err != nil || db.lock == nil {
 		return err
 	}
-	db.writer.mu.Lock()
-	defer db.writer.mu.Unlock()
+	db.w.Lock()
+	defer db.w.Unlock()
 	if err := db.mark(ctx, db.read); err != nil { // a safeguard, which a full disk does without
 		db.cfg.Log.Warn("the database could not be marked as this server's", "error", err)
 	}
@@ -204,26 +199,26 @@ func (db *DB) open(ctx context.Context) (err error) {
 }
 
 // checkDatabase fails if a database is not one for Baton's tables, or cannot be written. It writes nothing.
-func checkDatabase(ctx context.Context, cfg Config, d *dialect) error {
-	as := writing
-	if d.single { // opening a file to write changes it
-		as = reading
+func checkDatabase(ctx context.Context, d *sqldb.DB) error {
+	as, check := sqldb.Writing, checkPostgres
+	if d.Single { // opening a file to write changes it
+		as, check = sqldb.Reading, checkSQLite
 	}
-	db, err := d.open(cfg, as)
+	p, err := d.Open(as)
 	if errors.Is(err, ErrSchema) { // there is no file
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	return d.check(ctx, &pool{DB: db, d: d})
+	defer p.Close()
+	return check(ctx, p)
 }
 
 // migrate is Migrate for a database that Open opens.
 func (db *DB) migrate(ctx context.Context) error {
 	switch {
-	case !db.d.single:
+	case !db.d.Single:
 		return migrateInTurn(ctx, db.cfg, db.d)
 	case db.lock == nil:
 		return lockAndMigrate(ctx, db.cfg, db.d)
@@ -232,37 +227,25 @@ func (db *DB) migrate(ctx context.Context) error {
 }
 
 // Shared reports whether other instances may write the database at the same time.
-func (db *DB) Shared() bool { return !db.d.single }
-
-// closed returns the error of closing connections. That the other side has closed them is none.
-func closed(err error) error {
-	if isConnectionError(err) {
-		return nil
-	}
-	return err
-}
+func (db *DB) Shared() bool { return !db.d.Single }
 
 // Close closes the connections and releases the lock. It waits for a running commit. It merges the WAL of a SQLite database into its
 // file.
 func (db *DB) Close() error {
-	db.writer.mu.Lock()
-	defer db.writer.mu.Unlock()
-	if db.closed {
+	db.w.Lock()
+	defer db.w.Unlock()
+	if db.w.Closed() {
 		return nil
 	}
-	db.closed = true
 	var errs []error
 	if db.read != nil {
-		errs = append(errs, closed(db.read.Close()))
+		errs = append(errs, db.read.Close())
 	}
 	if db.looks != nil && db.looks != db.read {
-		errs = append(errs, closed(db.looks.Close()))
+		errs = append(errs, db.looks.Close())
 	}
 	db.leaveNoWAL()
-	db.drop()
-	if db.write != nil {
-		errs = append(errs, closed(db.write.Close()))
-	}
+	errs = append(errs, db.w.Close())
 	if db.committer != nil {
 		errs = append(errs, db.watcher.close())
 	}
@@ -274,24 +257,59 @@ func (db *DB) Close() error {
 
 // CheckURL fails if no database can have this URL. It connects to nothing.
 func CheckURL(url string) error {
-	d, err := dialectOf(url)
-	if err != nil || d.single {
+	_, d, err := Config{URL: url}.database()
+	if err != nil || d.Single {
 		return err
 	}
-	db, err := d.open(Config{URL: url}.withDefaults(), reading)
+	p, err := d.Open(sqldb.Reading)
 	if err != nil {
 		return err
 	}
-	return db.Close()
+	return p.Close()
 }
 
-// dialectOf returns the dialect a database URL names.
-func dialectOf(url string) (*dialect, error) {
-	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
-	case "sqlite":
-		return sqliteDialect(), nil
-	case "postgres", "postgresql":
-		return postgresDialect(), nil
+// database returns the database that the URL names, and the Config with defaults.
+func (c Config) database() (Config, *sqldb.DB, error) {
+	c = c.withDefaults()
+	d, err := sqldb.New(sqldb.Config{
+		URL: c.URL, Readers: c.Readers, Writers: 2 + chunksWritten, Timeout: c.Timeout, LockTimeout: c.LockTimeout, ConnectTimeout: c.ConnectTimeout,
+		WriteTimeout: max(c.Lease/3, time.Second), // a slow commit does not renew the lease
+		Words:        sqliteWords, Guards: guards,
+	})
+	if err == nil && c.migrations == nil {
+		c.migrations = migrationsOf(d.Name)
 	}
-	return nil, errors.New("database URL: must begin with sqlite: or postgres://")
+	return c, d, err
 }
+
+// sqliteWords are what SQLite's full-text search, which has one writer, reads instead of PostgreSQL's.
+var sqliteWords = []string{
+	keysByTerms, "SELECT run_terms.rowid AS key, 0 AS at FROM run_terms WHERE run_terms MATCH ?",
+	free, "",
+	freed, "",
+	"run_terms.terms @@ ?", "run_terms MATCH ?",
+	"run_terms.run_key", "run_terms.rowid",
+	"run_terms (run_key, terms)", "run_terms (rowid, terms)",
+	"array_to_tsvector(string_to_array(?::text, ' '))", "?",
+	replaceTerms, "", // writers take turns, and FTS5 knows no conflicts
+}
+
+// guards are the constraints that only a concurrent write of another instance can violate. Decisions ensure the others.
+var guards = []string{
+	"threads_project_id_user_id_thread_id_key", "threads_project_id_conversation_id_key", "run_names_pkey", "runs_open",
+	"idempotency_keys_pkey", "messages_thread_key_message_id_key",
+}
+
+var (
+	// ErrSchema means that the database has no schema, or not the one this program needs.
+	ErrSchema = data.ErrSchema
+
+	// ErrLocked means that another server has the SQLite database.
+	ErrLocked = sqlite.ErrLocked
+
+	// ErrDamaged means that the pages of the database do not fit together.
+	ErrDamaged = data.ErrDamaged
+)
+
+// Passes reports whether opening a database may succeed later although nobody changes it: see [data.Passes].
+func Passes(err error) bool { return data.Passes(err) }

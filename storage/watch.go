@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -129,17 +128,17 @@ func (w *watch) add(l look) (dead []silent, gone bool) {
 // watcher watches the instances of a PostgreSQL database on a connection of its own, and fences those that have died.
 type watcher struct {
 	cfg    Config
-	d      *dialect
+	d      *sqldb.DB
 	schema int64 // of this program
 
-	mu     sync.Mutex // guards the fields below
-	db     *sqlx.DB   // nil until the first look
-	joined string     // the instance of this process, once it has joined
+	mu     sync.Mutex  // guards the fields below
+	pool   *sqldb.Pool // nil until the first look
+	joined string      // the instance of this process, once it has joined
 	watch  watch
 }
 
-func newWatcher(cfg Config, d *dialect) *watcher {
-	return &watcher{cfg: cfg, d: d, schema: schemaVersion(d), watch: watch{lease: cfg.Lease}}
+func newWatcher(cfg Config, d *sqldb.DB) *watcher {
+	return &watcher{cfg: cfg, d: d, schema: cfg.schemaVersion(), watch: watch{lease: cfg.Lease}}
 }
 
 // instance returns the instance of this process.
@@ -160,15 +159,14 @@ func (w *watcher) joins(instance string) {
 // that could write at the last look cannot any more, or drains. It fails with ErrFenced when this process has joined and may not write
 // any more: then it must not judge others. The caller holds mu.
 func (w *watcher) look(ctx context.Context, instance string) (others []sighting, gone bool, err error) {
-	if w.db == nil {
-		if w.db, err = w.d.open(w.cfg, writing); err != nil {
+	if w.pool == nil {
+		if w.pool, err = w.d.Open(sqldb.Writing); err != nil {
 			return nil, false, err
 		}
 	}
-	p := &pool{DB: w.db, d: w.d}
 	l := look{began: time.Now()}
-	l.rows, err = all(ctx, unprepared{p}, func(rows *sql.Rows) (s sighting, err error) {
-		err = rows.Scan(&s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, timeInto{&s.started}, &s.schema, &s.draining, &s.name)
+	l.rows, err = sqldb.All(ctx, w.pool.Unprepared(), func(rows *sql.Rows) (s sighting, err error) {
+		err = rows.Scan(&s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, sqldb.Into(&s.started), &s.schema, &s.draining, &s.name)
 		return s, err
 	}, lookAtInstances, instance, w.cfg.Name, w.schema)
 	if err != nil {
@@ -196,7 +194,7 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 		case row.id == instance:
 			continue
 		case died:
-			fenced, err := w.fence(ctx, p, &d)
+			fenced, err := w.fence(ctx, &d)
 			if err != nil {
 				return nil, false, err
 			}
@@ -213,25 +211,21 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 }
 
 // fence fences an instance that has died and ends its sessions. It reports false for one whose row is locked, or has changed.
-func (w *watcher) fence(ctx context.Context, p *pool, d *silent) (bool, error) {
+func (w *watcher) fence(ctx context.Context, d *silent) (bool, error) {
 	end := func() error {
-		_, err := p.ExecContext(ctx, p.d.statement(endSessions, plain), sessionName(d.id))
+		_, err := w.pool.Exec(ctx, endSessions, sessionName(d.id))
 		return err
 	}
 	if d.locked {
 		if err := end(); err != nil {
-			return false, p.failed(ctx, err)
+			return false, err
 		}
 	}
-	res, err := p.ExecContext(ctx, p.d.statement(fenceSilent, plain), d.id, d.commit, d.leased, string(data.EndCrashed))
-	if err != nil {
-		return false, p.failed(ctx, err)
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
+	if n, err := w.pool.Exec(ctx, fenceSilent, d.id, d.commit, d.leased, string(data.EndCrashed)); err != nil || n == 0 {
 		return false, err
 	}
 	w.cfg.Log.Warn("a server has died: it has not renewed its lease, or its process has ended", "instance", d.id, "addr", d.addr)
-	return true, p.failed(ctx, end())
+	return true, end()
 }
 
 // free looks once at the instances, before one joins or for a program that is none, and fences those that have died. It fails with a
@@ -254,7 +248,7 @@ func (w *watcher) free(ctx context.Context, instance string, hinders func(*sight
 
 // Unused fails with a *data.HeldError while a server uses a PostgreSQL database. The lock of a SQLite database ensures that.
 func (c *committer) Unused(ctx context.Context) error {
-	if c.d.single {
+	if c.d.Single {
 		return nil
 	}
 	return c.watcher.free(ctx, "unused", func(*sighting) bool { return true })
@@ -263,15 +257,15 @@ func (c *committer) Unused(ctx context.Context) error {
 func (w *watcher) close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.db == nil {
+	if w.pool == nil {
 		return nil
 	}
-	return closed(w.db.Close())
+	return w.pool.Close()
 }
 
 // Watch looks at the other instances: see [data.Store].
 func (c *committer) Watch(ctx context.Context) (data.Watched, error) {
-	if c.d.single {
+	if c.d.Single {
 		return data.Watched{}, nil
 	}
 	w := c.watcher
@@ -287,18 +281,15 @@ func (c *committer) Watch(ctx context.Context) (data.Watched, error) {
 // Drain records that the joined instance hands its runs over: see [data.Store].
 func (c *committer) Drain(ctx context.Context) (successor bool, err error) {
 	w := c.watcher
-	if c.d.single {
+	if c.d.Single {
 		return false, nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.db == nil || w.joined == "" {
+	if w.pool == nil || w.joined == "" {
 		return false, nil
 	}
-	successor, err = one(ctx, unprepared{&pool{DB: w.db, d: w.d}}, func(rows *sql.Rows) (found bool, err error) {
-		err = rows.Scan(&found)
-		return found, err
-	}, drainServer, w.joined, w.joined)
+	successor, err = sqldb.One(ctx, w.pool.Unprepared(), sqldb.Scalar[bool], drainServer, w.joined, w.joined)
 	if err != nil {
 		return false, fmt.Errorf("drain: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -158,7 +159,7 @@ func until(t *testing.T, what string, holds func() bool) {
 // count returns the number that a query selects.
 func count(t *testing.T, db *DB, query string) (n int) {
 	t.Helper()
-	must(t, db.write.GetContext(t.Context(), &n, query))
+	must(t, db.w.Pool.SQL.GetContext(t.Context(), &n, query))
 	return n
 }
 
@@ -169,7 +170,7 @@ func TestWatch_LeavesABusyInstanceAlone(t *testing.T) {
 	const lease = time.Hour
 	y := joins(t, Config{URL: url, Migrate: true, Lease: lease}, "y")
 	x := joins(t, Config{URL: url + "&lock_timeout=50", Lease: lease}, "x")
-	other, err := openForPlans(t, url).write.BeginTxx(t.Context(), nil)
+	other, err := openForPlans(t, url).w.Pool.SQL.BeginTxx(t.Context(), nil)
 	must(t, err)
 	defer other.Rollback() //nolint:errcheck // it is over then
 	if _, err := other.ExecContext(t.Context(), "INSERT INTO idempotency_keys ("+keyColumns+") VALUES ('key', '', 0, '', now())"); err != nil {
@@ -195,7 +196,7 @@ func TestConfirm_WaitsForTheStandby(t *testing.T) {
 	pg := storagetest.StartPostgres(t)
 	url := pg.NewDatabase(t)
 	x := joins(t, Config{URL: url, Migrate: true}, "x")
-	admin := openForPlans(t, url).write
+	admin := openForPlans(t, url).w.Pool.SQL
 	exec := func(statement string) {
 		t.Helper()
 		if _, err := admin.ExecContext(t.Context(), statement); err != nil {
@@ -259,7 +260,7 @@ func TestWatch_LeavesALongCommitAnotherLease(t *testing.T) {
 	y := joins(t, Config{URL: url, Lease: lease}, "y")
 	// begins begins a commit that remembers the key once it is released. The lease has expired by the database's clock.
 	begins := func(n int64, key string) (release func(), committed chan error) {
-		if _, err := y.write.ExecContext(t.Context(), "UPDATE instances SET leased_until = clock_timestamp() WHERE id = 'x'"); err != nil {
+		if _, err := y.w.Pool.SQL.ExecContext(t.Context(), "UPDATE instances SET leased_until = clock_timestamp() WHERE id = 'x'"); err != nil {
 			t.Fatal(err)
 		}
 		lookAfter(t, y, 0)
@@ -345,13 +346,13 @@ func TestWatch_EndsASessionThatNobodyReads(t *testing.T) {
 				close(stopped)
 			})
 			go func() {
-				ended <- x.asInstance(t.Context(), func(tx *tx) error {
-					if err := tx.exec(lockUnsealed, 1); err != nil {
+				ended <- x.asInstance(t.Context(), func(tx *sqldb.Tx) error {
+					if err := tx.Exec(lockUnsealed, 1); err != nil {
 						return err
 					}
-					_, err := all(t.Context(), tx, func(rows *sql.Rows) (string, error) {
+					_, err := sqldb.All(t.Context(), tx, func(rows *sql.Rows) (string, error) {
 						stop()
-						return scalar[string](rows)
+						return sqldb.Scalar[string](rows)
 					}, "SELECT repeat('x', 1 << 20) FROM generate_series(1, 64)")
 					return err
 				})
@@ -402,7 +403,7 @@ func TestWatch_EndsAStoppedListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Stuck.Store(true)
-	if _, err := y.write.ExecContext(t.Context(), "SELECT pg_notify($1, repeat('x', 7900) || n) FROM generate_series(1, 3000) n", notifyChannel); err != nil {
+	if _, err := y.w.Pool.SQL.ExecContext(t.Context(), "SELECT pg_notify($1, repeat('x', 7900) || n) FROM generate_series(1, 3000) n", notifyChannel); err != nil {
 		t.Fatal(err)
 	}
 	stuck(t, y)
@@ -425,7 +426,7 @@ func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
 	must(t, db.Join(t.Context(), "watcher", ""))
 	exec := func(statement string) {
 		t.Helper()
-		if _, err := other.write.ExecContext(t.Context(), statement); err != nil {
+		if _, err := other.w.Pool.SQL.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -436,7 +437,7 @@ func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
 	}
 	for range 3 {
 		func() {
-			conn, err := other.write.BeginTxx(t.Context(), &sql.TxOptions{})
+			conn, err := other.w.Pool.SQL.BeginTxx(t.Context(), &sql.TxOptions{})
 			must(t, err)
 			defer conn.Rollback() //nolint:errcheck // it has only a lock
 			if _, err := conn.ExecContext(t.Context(), "LOCK TABLE servers IN SHARE MODE"); err != nil {

@@ -1,0 +1,94 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/batonrun/baton/storage/sqldb"
+	"github.com/batonrun/baton/storage/sqlite"
+)
+
+// lockFile locks the file of a SQLite database for a server, and checks its WAL for everyone. It refuses a file that must not be opened as it
+// lies there.
+func lockFile(cfg Config, d *sqldb.DB) (lock *sqlite.Lock, err error) {
+	if !d.Single {
+		return nil, nil
+	}
+	path, err := sqlite.Path(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Serve {
+		if err := sqlite.CheckAccess(path); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Serve && cfg.Migrate {
+		if err := sqlite.Create(path); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Serve {
+		if lock, err = sqlite.Acquire(path, cfg.Addr); err != nil {
+			return nil, err
+		}
+	}
+	if err := sqlite.CheckWAL(path, cfg.Serve); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
+// warnOfNetwork warns of a file that is not on a disk of this machine.
+func warnOfNetwork(cfg Config) {
+	path, err := sqlite.Path(cfg.URL)
+	if err != nil {
+		return
+	}
+	if kind := sqlite.Network(path); kind != "" {
+		cfg.Log.Warn("the database is on a network disk, whose locks may fail: two servers may damage it; use a local disk or PostgreSQL", "file", path, "disk", kind)
+	}
+}
+
+const selectForeign = `
+SELECT min(name) FROM sqlite_schema
+WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
+    AND NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'schema_versions')`
+
+// checkSQLite fails if the file is another program's.
+func checkSQLite(ctx context.Context, q *sqldb.Pool) error {
+	table, err := sqldb.One(ctx, q, sqldb.Scalar[*string], selectForeign)
+	if err == nil && table != nil {
+		err = fmt.Errorf("the file is the database of another program, which has a table %s; name another file, such as sqlite:baton.db", *table)
+	}
+	return err
+}
+
+// errPooled is the error of a connection through a pooler that Baton cannot use.
+var errPooled = errors.New("a pooler between Baton and PostgreSQL does not keep its sessions; connect to PostgreSQL itself")
+
+const selectSession = `
+SELECT pg_backend_pid() AS pid, current_setting('default_transaction_read_only') = 'on' AS readonly`
+
+// checkSessions fails if a pooler such as PgBouncer gives two sessions one connection, each transaction another, or does not pass their
+// settings on: prepared statements, locks of sessions and time limits would be lost.
+func (db *DB) checkSessions(ctx context.Context) error {
+	if db.d.Single {
+		return nil
+	}
+	var writes, reads struct {
+		PID      int64
+		ReadOnly bool
+	}
+	if err := db.w.Pool.SQL.GetContext(ctx, &writes, selectSession); err != nil {
+		return fmt.Errorf("open a session: %w", db.read.Failed(ctx, err))
+	}
+	if err := db.read.SQL.GetContext(ctx, &reads, selectSession); err != nil {
+		return fmt.Errorf("open a session: %w", db.read.Failed(ctx, err))
+	}
+	if writes.PID == reads.PID || !reads.ReadOnly {
+		return errPooled
+	}
+	return nil
+}
