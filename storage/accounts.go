@@ -160,7 +160,7 @@ func (r retention) forgetAPIKeys(ctx context.Context, now time.Time) error {
 			if err != nil || len(ids) == 0 {
 				return false, err
 			}
-			return len(ids) == tidyRows, r.aside(ctx, func(tx *sqldb.Tx) error {
+			return len(ids) == tidyRows, r.w.Aside(ctx, func(tx *sqldb.Tx) error {
 				return errors.Join(tx.Exec(deleteAPIKeyProjects, tx.DB.List(ids)), tx.Exec(deleteAPIKeys, tx.DB.List(ids)))
 			})
 		})
@@ -176,7 +176,7 @@ func (a accounts) APIKeys(ctx context.Context, ids []string) ([]data.APIKey, err
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return sqldb.All(ctx, a.read, scanAPIKey, selectAPIKeys, a.d.List(ids))
+	return sqldb.All(ctx, a.read, scanAPIKey, selectAPIKeys, a.read.DB.List(ids))
 }
 
 // APIKeysAfter returns up to limit keys behind the one given, revoked ones too, in the order of their IDs.
@@ -221,10 +221,10 @@ func (a accounts) RemoveSecrets(ctx context.Context) error {
 
 // change writes in a transaction of its own.
 func (a accounts) change(ctx context.Context, write func(*sqldb.Tx) error) error {
-	a.w.Lock()
-	defer a.w.Unlock()
-	if a.w.Closed() {
+	a.w.Session.Lock()
+	defer a.w.Session.Unlock()
+	if a.w.Session.Closed() {
 		return fmt.Errorf("%w: it is closed", data.ErrUnavailable)
 	}
-	return a.transact(ctx, write)
+	return a.w.Transact(ctx, write)
 }

@@ -116,7 +116,7 @@ func (as attachments) ReserveAttachment(ctx context.Context, a *data.Attachment,
 	if err := sqldb.CheckText(args...); err != nil {
 		return err
 	}
-	return as.aside(ctx, func(tx *sqldb.Tx) error {
+	return as.w.Aside(ctx, func(tx *sqldb.Tx) error {
 		if most != (data.Quota{}) {
 			has, err := sqldb.One(ctx, tx, scanAmount, selectAttached, a.Project, a.User)
 			if err != nil {
@@ -142,7 +142,7 @@ func (as attachments) AttachmentsOf(ctx context.Context, project, user string) (
 
 // KeepAttachment implements [data.Attachments].
 func (as attachments) KeepAttachment(ctx context.Context, key, size int64) error {
-	return as.aside(ctx, func(tx *sqldb.Tx) error {
+	return as.w.Aside(ctx, func(tx *sqldb.Tx) error {
 		n, err := tx.Count(keepAttachment, size, key)
 		if err == nil && n == 0 {
 			err = tx.Fail(data.ErrNotFound)
@@ -153,7 +153,7 @@ func (as attachments) KeepAttachment(ctx context.Context, key, size int64) error
 
 // LoseAttachments implements [data.Attachments].
 func (as attachments) LoseAttachments(ctx context.Context, keys ...int64) error {
-	return as.aside(ctx, func(tx *sqldb.Tx) error { return tx.Exec(loseAttachments, as.d.List(keys)) })
+	return as.w.Aside(ctx, func(tx *sqldb.Tx) error { return tx.Exec(loseAttachments, as.read.DB.List(keys)) })
 }
 
 // AttachmentByPath implements [data.Attachments].
@@ -166,7 +166,7 @@ func (as attachments) AttachmentByPath(ctx context.Context, project, path string
 
 // ResultFiles implements [data.Attachments].
 func (as attachments) ResultFiles(ctx context.Context, thread int64, calls []string, limit int) ([]data.Attachment, error) {
-	return sqldb.All(ctx, as.read, scanAttachment, selectResults, thread, as.d.List(calls), limit)
+	return sqldb.All(ctx, as.read, scanAttachment, selectResults, thread, as.read.DB.List(calls), limit)
 }
 
 // UseAttachments implements [data.Attachments].
@@ -175,8 +175,8 @@ func (as attachments) UseAttachments(ctx context.Context, project, user string, 
 	if len(paths) == 0 {
 		return nil, nil
 	}
-	err = as.aside(ctx, func(tx *sqldb.Tx) error {
-		list, err = sqldb.All(ctx, tx, scanAttachment, touchAttachments, sqldb.Time(time.Now()), project, as.d.List(paths), user)
+	err = as.w.Aside(ctx, func(tx *sqldb.Tx) error {
+		list, err = sqldb.All(ctx, tx, scanAttachment, touchAttachments, sqldb.Time(time.Now()), project, as.read.DB.List(paths), user)
 		return err
 	})
 	return list, err
@@ -184,7 +184,7 @@ func (as attachments) UseAttachments(ctx context.Context, project, user string, 
 
 // CollectAttachments implements [data.Attachments].
 func (as attachments) CollectAttachments(ctx context.Context, before time.Time, behind *data.Attachment, limit int) (list []data.Attachment, err error) {
-	err = as.aside(ctx, func(tx *sqldb.Tx) error {
+	err = as.w.Aside(ctx, func(tx *sqldb.Tx) error {
 		if err := tx.Exec(tightenUsed, sqldb.Time(before), limit); err != nil {
 			return err
 		}
@@ -199,11 +199,11 @@ func (as attachments) CollectAttachments(ctx context.Context, before time.Time, 
 
 // ForgetAttachments implements [data.Attachments].
 func (as attachments) ForgetAttachments(ctx context.Context, keys ...int64) error {
-	return as.aside(ctx, func(tx *sqldb.Tx) error {
-		if err := tx.Exec(deleteUses, as.d.List(keys)); err != nil {
+	return as.w.Aside(ctx, func(tx *sqldb.Tx) error {
+		if err := tx.Exec(deleteUses, as.read.DB.List(keys)); err != nil {
 			return err
 		}
-		return tx.Exec(deleteAttachments, as.d.List(keys))
+		return tx.Exec(deleteAttachments, as.read.DB.List(keys))
 	})
 }
 
@@ -216,5 +216,5 @@ func (as attachments) ExpireAttachments(ctx context.Context, project, user strin
 	if dry {
 		return sqldb.One(ctx, as.read, sqldb.Scalar[int], count, args...)
 	}
-	return as.tidy(ctx, expire, args...)
+	return tidy(ctx, as.w, expire, args...)
 }

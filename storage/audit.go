@@ -148,7 +148,7 @@ func (r retention) ForgetAudit(ctx context.Context, project string, before time.
 			return n, err
 		}
 		last := &oldest[len(oldest)-1]
-		some, err := r.tidySome(ctx, forgetAudit, project, sqldb.Time(before), sqldb.Time(last.At), last.Key)
+		some, err := tidySome(ctx, r.w, forgetAudit, project, sqldb.Time(before), sqldb.Time(last.At), last.Key)
 		if n += some; err != nil || some < tidyRows {
 			return n, err
 		}

@@ -42,7 +42,7 @@ type Blobs struct {
 }
 
 // Blobs returns the attachments' bytes in the database, which must be PostgreSQL.
-func (db *DB) Blobs() *Blobs { return &Blobs{beside{db.writer, db.read}, turnsOf(chunksWritten)} }
+func (db *DB) Blobs() *Blobs { return &Blobs{db.beside(), turnsOf(chunksWritten)} }
 
 // Put stores the bytes of r under a key, whole or not at all. The key must be new. The type and the disposition are in the row of the
 // attachment. What a killed server has left is deleted with that row.
@@ -80,7 +80,7 @@ func (bs *Blobs) write(ctx context.Context, query string, args ...any) (int64, e
 		return 0, err
 	}
 	defer end()
-	return bs.b.w.Pool.Exec(context.WithoutCancel(ctx), query, args...)
+	return bs.b.w.Session.Pool.Exec(context.WithoutCancel(ctx), query, args...)
 }
 
 // Open opens a blob. It fails with an error that wraps fs.ErrNotExist when there is none.

@@ -8,108 +8,81 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
-const (
-	advanceInstance = `
-UPDATE instances SET commit_no = ?, leased_until = clock_timestamp() + ? * interval '1 millisecond'
-WHERE id = ? AND NOT fenced AND commit_no = ?
-RETURNING clock_timestamp()`
-)
-
-// errCommitted says that an earlier attempt has committed the batch.
-var errCommitted = errors.New("committed before")
-
 // committer commits the batches of the joined instance.
 type committer struct {
-	*writer
-	read    *sqldb.Pool
-	codec   *eventlog.Codec
-	watcher *watcher
+	w     *members.Writer
+	cfg   Config
+	d     *sqldb.DB
+	read  *sqldb.Pool
+	codec *eventlog.Codec
 
 	threadKeys, runKeys keys
 
-	// The writer's lock guards these.
-	at       progress
+	// The lock of the writer's session guards these.
 	pending  pending
 	packer   eventlog.Packer
 	prepared time.Time // partitions exist up to here
 }
 
+// joins runs in the transaction in which an instance joins.
+func (c *committer) joins(tx *sqldb.Tx) error {
+	if !c.d.Single {
+		return tx.Exec(deleteReservedOfEnded)
+	}
+	return errors.Join(c.threadKeys.count(tx), c.runKeys.count(tx))
+}
+
 // Commit writes batch n of the joined instance in one transaction: see [data.Store]. ctx should be one
 // that is not cancelled when a client leaves.
 func (c *committer) Commit(ctx context.Context, n int64, b *data.Batch) error {
-	c.w.Lock()
-	defer c.w.Unlock()
-	if c.instance == "" {
+	c.w.Session.Lock()
+	defer c.w.Session.Unlock()
+	if c.w.Instance() == "" {
 		return errors.New("commit before Join")
 	}
 	if err := ctx.Err(); err != nil { // the driver would notice it now and then
 		return err
 	}
-	if err := c.lock.Check(); err != nil {
-		return err
-	}
 	c.prepareDays(ctx)
 	err := c.commit(ctx, n, b)
-	if errors.Is(err, errCommitted) {
-		err = c.confirm(ctx)
-	}
-	if err == nil {
-		c.at.last = n
+	if errors.Is(err, members.ErrCommitted) {
+		err = c.w.Confirm(ctx)
 	}
 	return err
-}
-
-// confirm writes after a batch that was committed with an unknown result. A COMMIT that waited for a synchronous standby when its
-// session ended can be read, but is on no standby; what is written behind it is not acknowledged before it is there.
-func (c *committer) confirm(ctx context.Context) error {
-	if c.d.Single {
-		return nil
-	}
-	return c.keepLease(ctx)
 }
 
 func (c *committer) commit(ctx context.Context, n int64, b *data.Batch) error {
-	alone := len(b.Rows) == 0 && len(b.Asks) == 0
-	switch {
-	case c.d.Single && n == c.at.last:
-		return errCommitted
-	case c.d.Single && n != c.at.last+1:
-		return outOfStep(c.at.last, n-1)
-	case c.d.Single && alone:
+	if alone := len(b.Rows) == 0 && len(b.Asks) == 0; alone && c.d.Single {
 		return c.say(ctx, n, b.Events)
-	case alone && len(b.Events) > 0:
+	} else if alone && len(b.Events) > 0 {
 		return c.append(ctx, n, b.Events)
 	}
-	err := c.transactBatch(ctx, c.w.TransactOpening, func(tx *commitTx) error {
-		if err := tx.beginBatch(n); err != nil {
+	tx := c.batch()
+	return tx.done(c.w.Commit(ctx, n, func(of *sqldb.Tx, now time.Time) error {
+		tx.Tx, tx.now = of, now
+		if err := tx.apply(b); err != nil {
 			return err
 		}
-		return tx.apply(b)
-	})
-	if err == nil || errors.Is(err, errCommitted) {
-		c.at.row, c.at.rowAt = n, time.Now()
-	}
-	return err
+		return tx.finish()
+	}))
 }
 
-// transactBatch runs fn in the transaction of a batch, which transact runs. The caller holds the lock.
-func (c *committer) transactBatch(ctx context.Context, transact func(context.Context, func(*sqldb.Tx) error) error, fn func(*commitTx) error) error {
-	batch := &commitTx{c: c, pending: &c.pending}
-	batch.pending.reset() // the last transaction may have failed
-	err := transact(ctx, c.renewing(func(tx *sqldb.Tx) error {
-		batch.Tx = tx
-		if err := fn(batch); err != nil {
-			return err
-		}
-		return batch.finish()
-	}))
+// batch returns the transaction of a batch before it has begun. The caller holds the lock.
+func (c *committer) batch() *commitTx {
+	c.pending.reset() // the last transaction may have failed
+	return &commitTx{c: c, pending: &c.pending}
+}
+
+// done notes that the transaction is committed, unless err.
+func (tx *commitTx) done(err error) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range batch.committed {
+	for _, note := range tx.committed {
 		note()
 	}
 	return nil
@@ -165,16 +138,6 @@ func (tx *commitTx) decide(b *data.Batch) error {
 	return nil
 }
 
-// beginBatch begins the transaction of batch n: it moves the instance's commit number to n, or says why that
-// must not be.
-func (tx *commitTx) beginBatch(n int64) (err error) {
-	tx.now, err = sqldb.One(tx.Context(), tx.Opening(), sqldb.Scalar[time.Time], advanceInstance, n, tx.c.lease(), tx.c.instance, tx.c.before(n))
-	if errors.Is(err, data.ErrNotFound) {
-		return tx.c.whyNot(tx.Tx, n)
-	}
-	return err
-}
-
 // Most commits of runs that stream are events alone. They need not say in the instance's row that they were made.
 
 const (
@@ -190,76 +153,24 @@ SELECT row.thread_key, row.first, row.last, row.run_key, fence.now, row.payload
 FROM fence, unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[])
 	AS row (thread_key, first, last, run_key, payload)`
 
-	// mayWrite checks the fence on SQLite, where a transaction locks the whole database.
-	mayWrite = `
-SELECT clock_timestamp() FROM instances WHERE id = ? AND NOT fenced AND commit_no = ?`
-
 	selectSaid = `
 SELECT 1 FROM events WHERE thread_key = ? AND last_event_id >= ? LIMIT 1`
 )
 
-// progress is the joined instance's position. On PostgreSQL the instance's row has it.
-type progress struct {
-	last  int64 // the last batch that was committed
-	row   int64 // last batch in the instance's row
-	doubt int64 // a batch of events alone that was tried
-
-	rowAt time.Time // when a batch was last written to the row; zero once the row shows that the instance has outlived that batch
-}
-
-// outlives reports whether the joined instance has to write once that it lives, a second after its last batch. So on SQLite, too, its row
-// shows which claims it has outlived by a second, and an idle server writes nothing.
-func (c *committer) outlives() bool {
-	return !c.at.rowAt.IsZero() && time.Since(c.at.rowAt) >= time.Second
-}
-
-// outlived notes that the instance has written that it lives, unless err.
-func (c *committer) outlived(err error) error {
-	if err == nil {
-		c.at.rowAt = time.Time{}
-	}
-	return err
-}
-
-// before is the commit number that the instance's row has before batch n.
-func (c *committer) before(n int64) int64 {
-	if c.d.Single {
-		return c.at.row
-	}
-	return n - 1
-}
-
-// say commits a batch of events alone on SQLite. It does not update the instance's row, which would write another page
-// for each token. A retried batch was committed if its first event exists: only this instance writes, and events behind
-// a thread's last span are never removed.
+// say commits a batch of events alone on SQLite. A retried batch was committed if its first event exists: only this instance writes, and
+// events behind a thread's last span are never removed.
 func (c *committer) say(ctx context.Context, n int64, events []data.StoredEvent) error {
-	tried, outlives := c.at.doubt == n && len(events) > 0, c.outlives()
-	c.at.doubt = n
-	err := c.transactBatch(ctx, c.w.Transact, func(tx *commitTx) (err error) {
-		if tried {
-			said, err := sqldb.All(ctx, tx, sqldb.Scalar[int], selectSaid, events[0].ThreadKey, events[0].ID)
-			if err != nil {
-				return err
-			}
-			if len(said) > 0 {
-				return errCommitted
-			}
+	tx := c.batch()
+	return tx.done(c.w.CommitLight(ctx, n, func(of *sqldb.Tx) (bool, error) {
+		if len(events) == 0 {
+			return false, nil
 		}
-		tx.now, err = sqldb.One(ctx, tx, sqldb.Scalar[time.Time], mayWrite, c.instance, c.at.row)
-		if errors.Is(err, data.ErrNotFound) {
-			in, err := readInstance(ctx, tx, c.instance)
-			return in.mayFollow(c.at.row, err)
-		}
-		tx.events = slices.Clip(events)
-		if err == nil && outlives {
-			err = tx.Exec(keepLease, c.lease(), c.instance)
-		}
-		return err
-	})
-	if outlives {
-		return c.outlived(err)
-	}
-	return err
+		said, err := sqldb.All(ctx, of, sqldb.Scalar[int], selectSaid, events[0].ThreadKey, events[0].ID)
+		return len(said) > 0, err
+	}, func(of *sqldb.Tx, now time.Time) error {
+		tx.Tx, tx.now, tx.events = of, now, slices.Clip(events)
+		return tx.finish()
+	}))
 }
 
 // append commits events alone, in one statement.
@@ -270,11 +181,11 @@ func (c *committer) append(ctx context.Context, n int64, events []data.StoredEve
 		return err
 	}
 	threads, firsts, lasts, runs, payloads := columns(rows)
-	inserted, err := c.w.Count(ctx, appendEvents, n, c.lease(), c.instance, n-1, threads, firsts, lasts, runs, payloads)
+	inserted, err := c.w.Session.Count(ctx, appendEvents, n, c.w.Lease(), c.w.Instance(), n-1, threads, firsts, lasts, runs, payloads)
 	if err != nil || inserted > 0 {
 		return err
 	}
-	return c.transact(ctx, func(tx *sqldb.Tx) error { return c.whyNot(tx, n) })
+	return c.w.WhyNot(ctx, n)
 }
 
 func columns(rows []eventlog.Row) (threads, firsts, lasts, runs sqldb.Int8s, payloads sqldb.Texts) {

@@ -189,7 +189,7 @@ func (tx *commitTx) applyDeletes() error {
 		if (*d).Events {
 			events = 1
 		}
-		return []any{(*d).ThreadKey, (*d).RunKey, events, (*d).Last, tx.c.instance}
+		return []any{(*d).ThreadKey, (*d).RunKey, events, (*d).Last, tx.c.w.Instance()}
 	})
 	return tx.Send()
 }

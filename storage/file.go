@@ -92,3 +92,34 @@ func (db *DB) checkSessions(ctx context.Context) error {
 	}
 	return nil
 }
+
+const (
+	waitASecond = `
+PRAGMA busy_timeout = 1000`
+
+	selectMark = `
+PRAGMA user_version`
+)
+
+// mark writes this server's marks after moving the old WAL into the database. The caller holds the lock.
+func mark(ctx context.Context, w *sqldb.Writer, read *sqldb.Pool) error {
+	if err := w.Exec(ctx, sqlite.MoveWAL); err != nil {
+		return err
+	}
+	found, err := sqldb.One(ctx, read, sqldb.Scalar[int32], selectMark)
+	if err != nil {
+		return err
+	}
+	return w.Exec(ctx, fmt.Sprintf(sqlite.SetMark, found+1), fmt.Sprintf(sqlite.SetMark, sqlite.NewMark()))
+}
+
+// leaveNoWAL moves all of the WAL into the database, so that a copy of the one file is a copy of everything. The last
+// connection that is closed removes the WAL then. The caller holds the lock.
+func (db *DB) leaveNoWAL() {
+	if !db.d.Single || !db.w.Connected() {
+		return
+	}
+	if err := db.w.Exec(context.Background(), waitASecond, sqlite.MoveWAL); err != nil { // a long read must not delay the server's end
+		db.cfg.Log.Warn("the WAL could not be moved into the database", "error", err)
+	}
+}

@@ -71,7 +71,7 @@ func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) 
 	}
 	if len(k.free) == 0 || time.Since(k.taken) > k.serves {
 		now := time.Now()
-		if k.free, err = sqldb.All(ctx, c.w.Pool.Unprepared(), sqldb.Scalar[int64], reserveKeys, k.table, keysAtOnce); err != nil {
+		if k.free, err = sqldb.All(ctx, c.w.Session.Pool.Unprepared(), sqldb.Scalar[int64], reserveKeys, k.table, keysAtOnce); err != nil {
 			return 0, err
 		}
 		k.taken = now

@@ -15,6 +15,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -72,7 +73,7 @@ func lockAndMigrate(ctx context.Context, cfg Config, d *sqldb.DB) error {
 }
 
 // migrate is Migrate without the lock, which the caller holds, and without waiting.
-func migrate(ctx context.Context, cfg Config, d *sqldb.DB, w *watcher) error {
+func migrate(ctx context.Context, cfg Config, d *sqldb.DB, w *members.Watcher) error {
 	p, err := d.Open(sqldb.Migrating)
 	if err != nil {
 		return err
@@ -183,7 +184,7 @@ func oldestOf(migrations fs.FS, have int64) (oldest int64, err error) {
 
 // keepOthersOut stops instances from joining until release is called. It fails with a *data.HeldError while an instance of a program
 // older than oldest serves the database.
-func keepOthersOut(ctx context.Context, p *sqldb.Pool, w *watcher, oldest int64) (release func(), err error) {
+func keepOthersOut(ctx context.Context, p *sqldb.Pool, w *members.Watcher, oldest int64) (release func(), err error) {
 	conn, err := p.SQL.Connx(ctx)
 	if err != nil {
 		return nil, p.Failed(ctx, err)
@@ -204,19 +205,19 @@ func keepOthersOut(ctx context.Context, p *sqldb.Pool, w *watcher, oldest int64)
 
 // noneOlder fails when an instance of a program older than oldest serves the database, and fences instances that have died: one that was
 // only paused must not write to a newer schema.
-func noneOlder(ctx context.Context, p *sqldb.Pool, w *watcher, oldest int64) error {
+func noneOlder(ctx context.Context, p *sqldb.Pool, w *members.Watcher, oldest int64) error {
 	if _, err := sqldb.One(ctx, p, sqldb.Scalar[int64], selectVersion); sqldb.IsUndefinedTable(err) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	return w.free(ctx, "migration", func(other *sighting) bool { return other.schema < oldest })
+	return w.Free(ctx, "migration", func(schema int64) bool { return schema < oldest })
 }
 
 // migrateAfter is migrate after the instances that serve the database, as long as waits says so.
 func migrateAfter(ctx context.Context, cfg Config, d *sqldb.DB, waits func(*data.HeldError) bool) error {
-	w := newWatcher(cfg, d)
-	defer w.close()
+	w := members.NewWatcher(cfg.member(d))
+	defer w.Close()
 	told := false
 	for {
 		err := migrate(ctx, cfg, d, w)

@@ -17,9 +17,6 @@ const (
 	lockPartitions = `
 SELECT pg_advisory_xact_lock(hashtext('baton event partitions'))`
 
-	selectTime = `
-SELECT clock_timestamp()`
-
 	partitionExists = `
 SELECT to_regclass(?) IS NOT NULL`
 
@@ -66,14 +63,14 @@ const (
 )
 
 // prepareDays creates the partitions of today and tomorrow unless this process has done so. Events must be written even
-// if it fails, so it only logs the failure and tries again a minute later. The caller holds mu.
+// if it fails, so it only logs the failure and tries again a minute later. The caller holds the lock.
 func (c *committer) prepareDays(ctx context.Context) {
 	if c.d.Single || time.Now().Before(c.prepared) {
 		return
 	}
 	var today time.Time
-	err := c.transact(ctx, func(tx *sqldb.Tx) (err error) {
-		if today, err = sqldb.One(ctx, tx, sqldb.Scalar[time.Time], selectTime); err != nil {
+	err := c.w.Transact(ctx, func(tx *sqldb.Tx) (err error) {
+		if today, err = sqldb.Now(ctx, tx); err != nil {
 			return err
 		}
 		today = today.Truncate(24 * time.Hour)
@@ -130,7 +127,7 @@ func (s sealer) dropDays(ctx context.Context) error {
 			return fmt.Errorf("drop %s: %w", name, err)
 		}
 		if !dropped {
-			_, err := s.tidy(ctx, deleteStray, day)
+			_, err := tidy(ctx, s.w, deleteStray, day)
 			return err
 		}
 		if err := janitor.Yield(ctx); err != nil {
@@ -156,7 +153,7 @@ func (s sealer) dropDay(ctx context.Context, name string, day time.Time) (droppe
 	case unsealed:
 		return false, nil
 	}
-	err = s.aside(ctx, func(tx *sqldb.Tx) error {
+	err = s.w.Aside(ctx, func(tx *sqldb.Tx) error {
 		if err := tx.Define(waitShortly); err != nil {
 			return err
 		}
@@ -178,6 +175,6 @@ func (s sealer) dropDay(ctx context.Context, name string, day time.Time) (droppe
 
 // isOver reports whether a day ended an hour ago by the database's clock.
 func isOver(ctx context.Context, q sqldb.Querier, day time.Time) (bool, error) {
-	now, err := sqldb.One(ctx, q, sqldb.Scalar[time.Time], selectTime)
+	now, err := sqldb.Now(ctx, q)
 	return err == nil && now.After(day.AddDate(0, 0, 1).Add(sealAge)), err
 }

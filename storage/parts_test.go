@@ -72,7 +72,7 @@ func TestLateCommitRenewsTheLease(t *testing.T) {
 	must(t, db.Join(t.Context(), "instance", ""))
 	err = db.Commit(t.Context(), 1, &data.Batch{Asks: make([]data.Ask, 1), Decide: func(_ int, v *data.View) data.Changes {
 		for now := v.Now; now.Before(v.Now.Add(lease)); {
-			if now, err = sqldb.One(t.Context(), db.read, sqldb.Scalar[time.Time], selectTime); err != nil {
+			if now, err = sqldb.Now(t.Context(), db.read); err != nil {
 				t.Error(err)
 				break
 			}

@@ -25,7 +25,6 @@ type (
 	keyed struct {
 		q     sqldb.Querier
 		d     *sqldb.DB
-		lease time.Duration
 		looks sqldb.Querier // at the queue
 	}
 	// logReader reads the logs of threads.

@@ -38,7 +38,7 @@ func scanReserved(rows *sql.Rows) (r data.Reserved, err error) {
 // ReserveBudgets replaces an instance's reservations: see [data.Store]. It uses a connection of its own, because batches wait for nobody's
 // budget.
 func (c *committer) ReserveBudgets(ctx context.Context, instance, project string, decide func(others []data.Reserved) ([]data.Reserved, error)) error {
-	return c.w.Pool.Transact(ctx, func(q sqldb.Querier, exec func(string, ...any) error) error {
+	return c.w.Session.Pool.Transact(ctx, func(q sqldb.Querier, exec func(string, ...any) error) error {
 		if err := exec(lockReserved, project); err != nil {
 			return err
 		}

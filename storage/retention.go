@@ -87,7 +87,7 @@ func (r retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]dat
 		size.Bytes += plain + sealed
 		sizes[run] = size
 		return struct{}{}, err
-	}, selectEventsOf, r.d.List(runKeys), maxCount)
+	}, selectEventsOf, r.read.DB.List(runKeys), maxCount)
 	return sizes, err
 }
 
@@ -152,18 +152,18 @@ func (r retention) Prune(ctx context.Context, now time.Time) error {
 		for i := range list {
 			runs[i] = list[i].run
 		}
-		_, err = r.tidy(ctx, deleteRecords, r.d.List(runs), before)
+		_, err = tidy(ctx, r.w, deleteRecords, r.read.DB.List(runs), before)
 		return true, err
 	})
 	if err != nil {
 		return err
 	}
-	_, err = r.tidy(ctx, deleteInstances, before)
+	_, err = tidy(ctx, r.w, deleteInstances, before)
 	return errors.Join(err, r.forgetAPIKeys(ctx, now))
 }
 
 // ForgetKeys removes the idempotency keys that were put before a time.
 func (r retention) ForgetKeys(ctx context.Context, before time.Time) error {
-	_, err := r.tidy(ctx, forgetKeys, sqldb.Time(before))
+	_, err := tidy(ctx, r.w, forgetKeys, sqldb.Time(before))
 	return err
 }

@@ -51,6 +51,7 @@ DELETE FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id 
 // sealer compresses the events of a log, and gives the space back.
 type sealer struct {
 	beside
+	cfg   Config
 	codec *eventlog.Codec
 }
 
@@ -62,7 +63,7 @@ type sealer struct {
 // be called by several instances. It blocks commits only while it replaces rows by a segment.
 func (s sealer) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
 	sealed, err = s.sealThreads(ctx, now)
-	if s.d.Single {
+	if s.read.DB.Single {
 		return sealed, errors.Join(err, s.shrink(ctx))
 	}
 	return sealed, errors.Join(err, s.dropDays(ctx)) // most of all when the disk is full
@@ -156,7 +157,7 @@ func (s sealer) sealRows(ctx context.Context, u unsealed, to int64, rows []event
 	if len(rows) > 0 {
 		segment = s.codec.Segment(rows)
 	}
-	err = s.aside(ctx, func(tx *sqldb.Tx) error {
+	err = s.w.Aside(ctx, func(tx *sqldb.Tx) error {
 		sealed, err := sqldb.One(ctx, tx, sqldb.Scalar[int64], lockUnsealed, u.key)
 		if errors.Is(err, data.ErrNotFound) {
 			return nil
@@ -177,7 +178,7 @@ func (s sealer) sealRows(ctx context.Context, u unsealed, to int64, rows []event
 		if err := tx.Exec(moveSealed, to, u.key); err != nil {
 			return err
 		}
-		if !s.d.Single {
+		if !s.read.DB.Single {
 			return nil // the rows are dropped with their partition
 		}
 		return tx.Exec(deleteSealable, u.key, u.sealed, to)
@@ -229,7 +230,7 @@ func (s sealer) shrink(ctx context.Context) error {
 }
 
 func (s sealer) shrinkOnce(ctx context.Context) error {
-	s.w.Lock()
-	defer s.w.Unlock()
-	return s.w.Exec(ctx, fmt.Sprintf(shrinkStep, shrinkPages), moveWALGently) // the file shrinks with the checkpoint
+	s.w.Session.Lock()
+	defer s.w.Session.Unlock()
+	return s.w.Session.Exec(ctx, fmt.Sprintf(shrinkStep, shrinkPages), moveWALGently) // the file shrinks with the checkpoint
 }

@@ -392,7 +392,7 @@ func allStatements(t *testing.T) map[string]string {
 	exprs := make(map[string]ast.Expr)
 	files, err := filepath.Glob("*.go")
 	must(t, err)
-	for _, room := range []string{"sqldb"} {
+	for _, room := range []string{"sqldb", "members"} {
 		more, err := filepath.Glob(filepath.Join(room, "*.go"))
 		must(t, err)
 		files = append(files, more...)

@@ -105,7 +105,7 @@ type counter beside
 func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 	err = inTurns(ctx, func() (more bool, err error) {
 		some := 0
-		err = c.aside(ctx, func(tx *sqldb.Tx) error {
+		err = c.w.Aside(ctx, func(tx *sqldb.Tx) error {
 			ended, err := sqldb.All(ctx, tx, scanEnded, lockEnded, 0, rolledUpAtOnce)
 			if err != nil {
 				return err
@@ -139,10 +139,10 @@ func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 	if err != nil || n == 0 { // old sums are removed once there are new ones
 		return n, err
 	}
-	_, err = c.tidy(ctx, forgetBuckets, int(data.MinuteStep.Seconds()), sqldb.Time(now.Add(-data.MinutesKept)))
-	_, hours := c.tidy(ctx, forgetBuckets, int(data.HourStep.Seconds()), sqldb.Time(now.Add(-data.HoursKept)))
-	_, days := c.tidy(ctx, forgetUsage, sqldb.Time(now.Add(-data.UsageKept)))
-	_, raises := c.tidy(ctx, forgetRaises, sqldb.Time(now.Add(-data.UsageKept)))
+	_, err = tidy(ctx, c.w, forgetBuckets, int(data.MinuteStep.Seconds()), sqldb.Time(now.Add(-data.MinutesKept)))
+	_, hours := tidy(ctx, c.w, forgetBuckets, int(data.HourStep.Seconds()), sqldb.Time(now.Add(-data.HoursKept)))
+	_, days := tidy(ctx, c.w, forgetUsage, sqldb.Time(now.Add(-data.UsageKept)))
+	_, raises := tidy(ctx, c.w, forgetRaises, sqldb.Time(now.Add(-data.UsageKept)))
 	return n, errors.Join(err, hours, days, raises)
 }
 

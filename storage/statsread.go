@@ -41,7 +41,7 @@ func (c counter) Stats(ctx context.Context, project string, step time.Duration, 
 	})
 	for i := range s.Instances {
 		in := &s.Instances[i]
-		in.SeenAt = in.SeenAt.Add(-c.cfg.Lease)
+		in.SeenAt = in.SeenAt.Add(-time.Duration(c.w.Lease()) * time.Millisecond)
 		if in.SeenAt.Before(in.StartedAt) {
 			in.SeenAt = in.StartedAt
 		}

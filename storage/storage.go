@@ -1,11 +1,6 @@
 // Package storage stores Baton's threads, runs and events in SQLite or PostgreSQL: it implements data.Store over sqlx. Only
-// this package and those below it have SQL. It knows neither agents nor transports, and does not parse events.
-//
-// # Two databases, one text
-//
-// Every statement is written once, in PostgreSQL's words with ? for parameters; a dialect replaces the few words that SQLite spells
-// differently. Other differences (opening a connection, inserting a batch of events, the meaning of errors) are in sqlite.go and
-// postgres.go.
+// this package and those below it have SQL. It knows neither agents nor transports, and does not parse events. Several instances may write a
+// PostgreSQL database at the same time.
 //
 // # Exactly once
 //
@@ -17,12 +12,6 @@
 //
 // On SQLite, where one process writes, a commit of events alone only reads the fence and does not write the number: numbers in
 // between are counted in memory. When its outcome is unknown, the database is searched for the first event of the commit.
-//
-// # Instances
-//
-// The instance's row also has its lease, by the database's clock, and the name of its process. Neither prevents writing: with them
-// another instance finds out whether it has died, and then sets fenced (see watch.go). SQLite does not need them, as the lock of
-// the file admits one process. Several instances may write a PostgreSQL database at the same time.
 //
 // # Events
 //
@@ -37,6 +26,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -46,6 +36,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/sqlite"
 )
@@ -82,21 +73,11 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Readers <= 0 {
-		c.Readers = 8
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = 30 * time.Second
-	}
-	if c.LockTimeout <= 0 {
-		c.LockTimeout = 10 * time.Second
-	}
-	if c.Lease <= 0 {
-		c.Lease = DefaultLease
-	}
-	if c.ConnectTimeout <= 0 {
-		c.ConnectTimeout = 10 * time.Second
-	}
+	c.Readers = cmp.Or(max(c.Readers, 0), 8)
+	c.Timeout = cmp.Or(max(c.Timeout, 0), 30*time.Second)
+	c.LockTimeout = cmp.Or(max(c.LockTimeout, 0), 10*time.Second)
+	c.Lease = cmp.Or(max(c.Lease, 0), DefaultLease)
+	c.ConnectTimeout = cmp.Or(max(c.ConnectTimeout, 0), 10*time.Second)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -111,8 +92,8 @@ type DB struct {
 	*lookups   // the reads of a project
 	keyed      // other reads by key
 	logReader  // reads of logs
-	*writer    // shared by the following
 	*committer // the batches of the joined instance, and keys for their rows
+	*members.Registry
 	accounts
 	saved
 	attachments
@@ -120,9 +101,13 @@ type DB struct {
 	retention
 	counter
 
-	d     *sqldb.DB
-	read  *sqldb.Pool
-	looks *sqldb.Pool // at the queue; on SQLite it is read
+	cfg     Config
+	d       *sqldb.DB
+	w       sqldb.Writer
+	read    *sqldb.Pool
+	looks   *sqldb.Pool // at the queue; on SQLite it is read
+	watcher *members.Watcher
+	lock    *sqlite.Lock // nil unless cfg.Serve on SQLite
 }
 
 var _ data.Store = (*DB)(nil)
@@ -134,7 +119,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{writer: &writer{cfg: cfg, d: d}, d: d}
+	db := &DB{cfg: cfg, d: d, watcher: members.NewWatcher(cfg.member(d))}
 	if err := db.open(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -172,18 +157,19 @@ func (db *DB) open(ctx context.Context) (err error) {
 		return err
 	}
 	db.lookups = &lookups{reader: reader{q: db.read, d: db.d, searches: turnsOf(max(db.cfg.Readers/4, 1))}, read: db.read}
-	db.keyed = keyed{q: db.read, d: db.d, lease: db.cfg.Lease, looks: db.looks}
+	db.keyed = keyed{q: db.read, d: db.d, looks: db.looks}
 	db.logReader = logReader{q: db.read, z: codec}
 	if db.d.Single { // this process does the work, with each large event several times in memory
 		db.pages = turnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}
 	db.committer = &committer{
-		writer: db.writer, read: db.read, codec: codec, watcher: newWatcher(db.cfg, db.d),
+		w: members.NewWriter(db.cfg.member(db.d), &db.w, db.lock), cfg: db.cfg, d: db.d, read: db.read, codec: codec,
 		threadKeys: keys{table: "threads", serves: threadKeysFor}, runKeys: keys{table: "runs", serves: runKeysFor},
 	}
-	b := beside{db.writer, db.read}
+	db.Registry = members.NewRegistry(db.committer.w, db.read, db.watcher)
+	b := db.beside()
 	db.accounts, db.saved, db.attachments, db.retention, db.counter = accounts(b), saved(b), attachments(b), retention(b), counter(b)
-	db.sealer = sealer{b, codec}
+	db.sealer = sealer{b, db.cfg, codec}
 	if err := db.checkSessions(ctx); err != nil {
 		return err
 	}
@@ -192,7 +178,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	}
 	db.w.Lock()
 	defer db.w.Unlock()
-	if err := db.mark(ctx, db.read); err != nil { // a safeguard, which a full disk does without
+	if err := mark(ctx, &db.w, db.read); err != nil { // a safeguard, which a full disk does without
 		db.cfg.Log.Warn("the database could not be marked as this server's", "error", err)
 	}
 	return nil
@@ -226,6 +212,20 @@ func (db *DB) migrate(ctx context.Context) error {
 	return migrate(ctx, db.cfg, db.d, nil)
 }
 
+// Join registers this process as a new instance, which Commit writes as from then on: see [data.Store].
+func (db *DB) Join(ctx context.Context, instance, addr string) error {
+	if err := db.Registry.Join(ctx, instance, addr, db.joins); err != nil {
+		return err
+	}
+	db.w.Lock()
+	defer db.w.Unlock()
+	db.prepareDays(ctx)
+	return nil
+}
+
+// Schema returns the version of the schema of this program.
+func (db *DB) Schema() int64 { return db.cfg.schemaVersion() }
+
 // Shared reports whether other instances may write the database at the same time.
 func (db *DB) Shared() bool { return !db.d.Single }
 
@@ -246,9 +246,7 @@ func (db *DB) Close() error {
 	}
 	db.leaveNoWAL()
 	errs = append(errs, db.w.Close())
-	if db.committer != nil {
-		errs = append(errs, db.watcher.close())
-	}
+	errs = append(errs, db.watcher.Close())
 	if db.z != nil {
 		db.z.Close()
 	}
@@ -280,6 +278,34 @@ func (c Config) database() (Config, *sqldb.DB, error) {
 		c.migrations = migrationsOf(d.Name)
 	}
 	return c, d, err
+}
+
+func (c Config) member(d *sqldb.DB) members.Config {
+	return members.Config{
+		DB: d, URL: c.URL, Name: c.Name, Lease: c.Lease, Schema: c.schemaVersion(), CheckSchema: c.checkSchema, Log: c.Log,
+	}
+}
+
+// beside reads, and writes beside the commits.
+type beside struct {
+	w    *members.Writer
+	read *sqldb.Pool
+}
+
+func (db *DB) beside() beside { return beside{db.committer.w, db.read} }
+
+// Cluster returns the servers of a PostgreSQL database, for programs that are none of them.
+func Cluster(ctx context.Context, cfg Config) (list []data.Server, err error) {
+	_, d, err := cfg.database()
+	if err != nil || d.Single {
+		return nil, err
+	}
+	reads, err := d.Open(sqldb.Reading)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, reads.Close()) }()
+	return members.Servers(ctx, reads, nil)
 }
 
 // sqliteWords are what SQLite's full-text search, which has one writer, reads instead of PostgreSQL's.

@@ -65,7 +65,7 @@ RETURNING project_id, user_id, thread_id, ties.run_key, run_id, scope, after_eve
 type Ties struct{ b beside }
 
 // Ties returns the ties in the database, which must be PostgreSQL.
-func (db *DB) Ties() *Ties { return &Ties{beside{db.writer, db.read}} }
+func (db *DB) Ties() *Ties { return &Ties{db.beside()} }
 
 func scanTie(rows *sql.Rows) (t data.Tie, err error) {
 	err = rows.Scan(&t.Project, &t.User, &t.ThreadID, &t.RunKey, &t.RunID, &t.Scope, &t.After, &t.TiedTo)
@@ -74,20 +74,20 @@ func scanTie(rows *sql.Rows) (t data.Tie, err error) {
 
 // Take ties a run to t.TiedTo, the connection of a repeated request. It reports false if the run belongs to no connection.
 func (ts *Ties) Take(ctx context.Context, t *data.Tie) (bool, error) {
-	n, err := ts.b.w.Pool.Exec(ctx, takeTie, t.TiedTo, t.RunKey)
+	n, err := ts.b.w.Session.Pool.Exec(ctx, takeTie, t.TiedTo, t.RunKey)
 	return n > 0, err
 }
 
 // Untie unties a run from t.TiedTo, or from any connection if that is empty.
 func (ts *Ties) Untie(ctx context.Context, t *data.Tie) error {
-	_, err := ts.b.w.Pool.Exec(ctx, untieRun, t.RunKey, t.TiedTo)
+	_, err := ts.b.w.Session.Pool.Exec(ctx, untieRun, t.RunKey, t.TiedTo)
 	return err
 }
 
 // Drop begins the grace of a run whose connection is closed, if the run still belongs to it. It unties the run instead if the client has
 // just joined the thread at another server.
 func (ts *Ties) Drop(ctx context.Context, t *data.Tie, grace time.Duration) error {
-	n, err := ts.b.w.Pool.Exec(ctx, dropTie, t.ThreadID, t.RunID, t.Scope, t.After, grace.Milliseconds(), t.RunKey, t.TiedTo)
+	n, err := ts.b.w.Session.Pool.Exec(ctx, dropTie, t.ThreadID, t.RunID, t.Scope, t.After, grace.Milliseconds(), t.RunKey, t.TiedTo)
 	if err != nil || n > 0 {
 		return err
 	}
@@ -103,7 +103,7 @@ func (ts *Ties) Join(ctx context.Context, t *data.Tie, thread int64, instance st
 		}
 	}
 	if err == nil {
-		_, err = ts.b.w.Pool.Exec(ctx, joinThread, thread, instance)
+		_, err = ts.b.w.Session.Pool.Exec(ctx, joinThread, thread, instance)
 	}
 	return err
 }
@@ -115,5 +115,5 @@ func (ts *Ties) Dropped(ctx context.Context, t *data.Tie) ([]data.Tie, error) {
 
 // Overdue returns up to 100 runs whose grace is over. Other calls do not return them again for 10 seconds.
 func (ts *Ties) Overdue(ctx context.Context) ([]data.Tie, error) {
-	return sqldb.All(ctx, ts.b.w.Pool.Unprepared(), scanTie, claimOverdue)
+	return sqldb.All(ctx, ts.b.w.Session.Pool.Unprepared(), scanTie, claimOverdue)
 }

@@ -79,11 +79,8 @@ func (p *Pool) Unprepared() Querier { return unprepared{p.SQL, p.DB} }
 
 // unprepared runs statements on one or several connections.
 type unprepared struct {
-	conn interface {
-		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	}
-	db *DB
+	conn sqlx.QueryerContext
+	db   *DB
 }
 
 // Query implements Querier.
@@ -220,4 +217,12 @@ func Scalar[T any](rows *sql.Rows) (v T, err error) {
 		err = rows.Scan(&v)
 	}
 	return v, err
+}
+
+const selectTime = `
+SELECT clock_timestamp()`
+
+// Now returns the database's time.
+func Now(ctx context.Context, q Querier) (time.Time, error) {
+	return One(ctx, q, Scalar[time.Time], selectTime)
 }

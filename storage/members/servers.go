@@ -1,9 +1,8 @@
-package storage
+package members
 
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/batonrun/baton/runtime/data"
@@ -24,11 +23,11 @@ FROM servers s JOIN instances i ON i.id = s.instance WHERE NOT i.fenced ORDER BY
 )
 
 // Tell stores the joined instance's description of itself, on the connection of the watcher: see [data.Store].
-func (c *committer) Tell(ctx context.Context, s *data.Server) error {
-	if c.d.Single {
+func (r *Registry) Tell(ctx context.Context, s *data.Server) error {
+	if r.w.cfg.DB.Single {
 		return nil
 	}
-	w := c.watcher
+	w := r.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pool == nil || w.joined == "" {
@@ -48,33 +47,17 @@ func (c *committer) Tell(ctx context.Context, s *data.Server) error {
 }
 
 // Servers returns the instances that may write: see [data.Store].
-func (r keyed) Servers(ctx context.Context, known []string) ([]data.Server, error) {
-	if r.d.Single {
+func (r *Registry) Servers(ctx context.Context, known []string) ([]data.Server, error) {
+	return Servers(ctx, r.read, known)
+}
+
+// Servers returns the servers of a PostgreSQL database that may write.
+func Servers(ctx context.Context, read *sqldb.Pool, known []string) ([]data.Server, error) {
+	if read.DB.Single {
 		return nil, nil
 	}
-	return servers(ctx, r.d, r.q, known)
-}
-
-func servers(ctx context.Context, d *sqldb.DB, q sqldb.Querier, known []string) ([]data.Server, error) {
-	return sqldb.All(ctx, q, func(rows *sql.Rows) (s data.Server, err error) {
+	return sqldb.All(ctx, read, func(rows *sql.Rows) (s data.Server, err error) {
 		err = rows.Scan(&s.Instance, &s.Addr, sqldb.Into(&s.StartedAt), sqldb.Into(&s.SeenAt), &s.Draining, &s.About, &s.Hash, &s.Load)
 		return s, err
-	}, selectServers, d.List(known))
-}
-
-// Schema returns the version of the schema of this program.
-func (db *DB) Schema() int64 { return db.cfg.schemaVersion() }
-
-// Cluster returns the servers of a PostgreSQL database, for programs that are none of them.
-func Cluster(ctx context.Context, cfg Config) (list []data.Server, err error) {
-	_, d, err := cfg.database()
-	if err != nil || d.Single {
-		return nil, err
-	}
-	reads, err := d.Open(sqldb.Reading)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, reads.Close()) }()
-	return servers(ctx, d, reads, nil)
+	}, selectServers, read.DB.List(known))
 }

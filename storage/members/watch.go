@@ -1,4 +1,4 @@
-package storage
+package members
 
 import (
 	"context"
@@ -125,11 +125,9 @@ func (w *watch) add(l look) (dead []silent, gone bool) {
 	return dead, gone
 }
 
-// watcher watches the instances of a PostgreSQL database on a connection of its own, and fences those that have died.
-type watcher struct {
-	cfg    Config
-	d      *sqldb.DB
-	schema int64 // of this program
+// Watcher watches the instances of a PostgreSQL database on a connection of its own, and fences those that have died.
+type Watcher struct {
+	cfg Config
 
 	mu     sync.Mutex  // guards the fields below
 	pool   *sqldb.Pool // nil until the first look
@@ -137,19 +135,34 @@ type watcher struct {
 	watch  watch
 }
 
-func newWatcher(cfg Config, d *sqldb.DB) *watcher {
-	return &watcher{cfg: cfg, d: d, schema: cfg.schemaVersion(), watch: watch{lease: cfg.Lease}}
+// NewWatcher returns a Watcher, which connects when it looks first.
+func NewWatcher(cfg Config) *Watcher {
+	return &Watcher{cfg: cfg, watch: watch{lease: cfg.Lease}}
+}
+
+// Elapse has the instances stand still for d, as seen in an unbroken chain of looks, so that tests do not wait for leases. It returns whether
+// the look after it counted: not if the machine stood still.
+func (w *Watcher) Elapse(d time.Duration) (counted func() bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	chain := time.Now().Add(longestLook)
+	w.watch.ended = chain
+	for id, s := range w.watch.seen {
+		s.since = s.since.Add(-d)
+		w.watch.seen[id] = s
+	}
+	return func() bool { return w.watch.ended != chain }
 }
 
 // instance returns the instance of this process.
-func (w *watcher) instance() string {
+func (w *Watcher) instance() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.joined
 }
 
 // joins records that this process has joined as an instance.
-func (w *watcher) joins(instance string) {
+func (w *Watcher) joins(instance string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.joined = instance
@@ -158,9 +171,9 @@ func (w *watcher) joins(instance string) {
 // look looks once at the instances and fences those that have died. It returns the others that may write, and whether one
 // that could write at the last look cannot any more, or drains. It fails with ErrFenced when this process has joined and may not write
 // any more: then it must not judge others. The caller holds mu.
-func (w *watcher) look(ctx context.Context, instance string) (others []sighting, gone bool, err error) {
+func (w *Watcher) look(ctx context.Context, instance string) (others []sighting, gone bool, err error) {
 	if w.pool == nil {
-		if w.pool, err = w.d.Open(sqldb.Writing); err != nil {
+		if w.pool, err = w.cfg.DB.Open(sqldb.Writing); err != nil {
 			return nil, false, err
 		}
 	}
@@ -168,7 +181,7 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 	l.rows, err = sqldb.All(ctx, w.pool.Unprepared(), func(rows *sql.Rows) (s sighting, err error) {
 		err = rows.Scan(&s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, sqldb.Into(&s.started), &s.schema, &s.draining, &s.name)
 		return s, err
-	}, lookAtInstances, instance, w.cfg.Name, w.schema)
+	}, lookAtInstances, instance, w.cfg.Name, w.cfg.Schema)
 	if err != nil {
 		return nil, false, err
 	}
@@ -211,7 +224,7 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 }
 
 // fence fences an instance that has died and ends its sessions. It reports false for one whose row is locked, or has changed.
-func (w *watcher) fence(ctx context.Context, d *silent) (bool, error) {
+func (w *Watcher) fence(ctx context.Context, d *silent) (bool, error) {
 	end := func() error {
 		_, err := w.pool.Exec(ctx, endSessions, sessionName(d.id))
 		return err
@@ -228,9 +241,9 @@ func (w *watcher) fence(ctx context.Context, d *silent) (bool, error) {
 	return true, end()
 }
 
-// free looks once at the instances, before one joins or for a program that is none, and fences those that have died. It fails with a
-// *data.HeldError for the first of the others that hinders.
-func (w *watcher) free(ctx context.Context, instance string, hinders func(*sighting) bool) error {
+// Free looks once at the instances, before one joins or for a program that is none, and fences those that have died. It fails with a
+// *data.HeldError for the first of the others whose program hinders by the last migration that it knows.
+func (w *Watcher) Free(ctx context.Context, instance string, hinders func(schema int64) bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.joined = ""
@@ -239,7 +252,7 @@ func (w *watcher) free(ctx context.Context, instance string, hinders func(*sight
 		return err
 	}
 	for i := range others {
-		if o := &others[i]; hinders(o) {
+		if o := &others[i]; hinders(o.schema) {
 			return &data.HeldError{Instance: o.id, Addr: o.addr, Silent: o.expired}
 		}
 	}
@@ -247,14 +260,15 @@ func (w *watcher) free(ctx context.Context, instance string, hinders func(*sight
 }
 
 // Unused fails with a *data.HeldError while a server uses a PostgreSQL database. The lock of a SQLite database ensures that.
-func (c *committer) Unused(ctx context.Context) error {
-	if c.d.Single {
+func (r *Registry) Unused(ctx context.Context) error {
+	if r.w.cfg.DB.Single {
 		return nil
 	}
-	return c.watcher.free(ctx, "unused", func(*sighting) bool { return true })
+	return r.watcher.Free(ctx, "unused", func(int64) bool { return true })
 }
 
-func (w *watcher) close() error {
+// Close closes the connection.
+func (w *Watcher) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pool == nil {
@@ -264,11 +278,11 @@ func (w *watcher) close() error {
 }
 
 // Watch looks at the other instances: see [data.Store].
-func (c *committer) Watch(ctx context.Context) (data.Watched, error) {
-	if c.d.Single {
+func (r *Registry) Watch(ctx context.Context) (data.Watched, error) {
+	if r.w.cfg.DB.Single {
 		return data.Watched{}, nil
 	}
-	w := c.watcher
+	w := r.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	others, gone, err := w.look(ctx, w.joined)
@@ -279,9 +293,9 @@ func (c *committer) Watch(ctx context.Context) (data.Watched, error) {
 }
 
 // Drain records that the joined instance hands its runs over: see [data.Store].
-func (c *committer) Drain(ctx context.Context) (successor bool, err error) {
-	w := c.watcher
-	if c.d.Single {
+func (r *Registry) Drain(ctx context.Context) (successor bool, err error) {
+	w := r.watcher
+	if r.w.cfg.DB.Single {
 		return false, nil
 	}
 	w.mu.Lock()

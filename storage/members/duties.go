@@ -1,4 +1,4 @@
-package storage
+package members
 
 import (
 	"context"
@@ -32,35 +32,35 @@ DELETE FROM duties WHERE instance = ?`
 )
 
 // TakeDuty gives the joined instance a duty that no other has: see [data.Store].
-func (c *committer) TakeDuty(ctx context.Context, name string) (bool, error) {
-	if c.d.Single {
+func (r *Registry) TakeDuty(ctx context.Context, name string) (bool, error) {
+	if r.w.cfg.DB.Single {
 		return true, nil
 	}
-	c.w.Lock()
-	me := c.instance
-	c.w.Unlock()
-	holder, err := sqldb.One(ctx, c.read, sqldb.Scalar[string], selectDuty, name)
+	r.w.Session.Lock()
+	me := r.w.instance
+	r.w.Session.Unlock()
+	holder, err := sqldb.One(ctx, r.read, sqldb.Scalar[string], selectDuty, name)
 	if err == nil || !errors.Is(err, data.ErrNotFound) {
 		return err == nil && holder == me, err
 	}
 	taken := 0
-	err = c.asInstance(ctx, func(tx *sqldb.Tx) (err error) {
-		taken, err = tx.Count(takeDuty, name, c.instance)
+	err = r.w.asInstance(ctx, func(tx *sqldb.Tx) (err error) {
+		taken, err = tx.Count(takeDuty, name, r.w.instance)
 		return err
 	})
 	return taken > 0, err
 }
 
 // LeaveDuties leaves the joined instance's duties to others: see [data.Store].
-func (c *committer) LeaveDuties(ctx context.Context) error {
-	if c.d.Single {
+func (r *Registry) LeaveDuties(ctx context.Context) error {
+	if r.w.cfg.DB.Single {
 		return nil
 	}
-	return c.asInstance(ctx, func(tx *sqldb.Tx) error { return tx.Exec(leaveDuties, c.instance) })
+	return r.w.asInstance(ctx, func(tx *sqldb.Tx) error { return tx.Exec(leaveDuties, r.w.instance) })
 }
 
 // holdDuty fails with janitor.ErrNotNow if the context is that of a duty that another instance has.
-func (w *writer) holdDuty(tx *sqldb.Tx) error {
+func (w *Writer) holdDuty(tx *sqldb.Tx) error {
 	name := janitor.Name(tx.Context())
 	if name == "" || tx.DB.Single || w.instance == "" {
 		return nil

@@ -1,0 +1,233 @@
+package members
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
+)
+
+const (
+	advanceInstance = `
+UPDATE instances SET commit_no = ?, leased_until = clock_timestamp() + ? * interval '1 millisecond'
+WHERE id = ? AND NOT fenced AND commit_no = ?
+RETURNING clock_timestamp()`
+
+	// mayWrite checks the fence on SQLite, where a transaction locks the whole database.
+	mayWrite = `
+SELECT clock_timestamp() FROM instances WHERE id = ? AND NOT fenced AND commit_no = ?`
+
+	renewInstance = `
+UPDATE instances SET leased_until = clock_timestamp() + ? * interval '1 millisecond'
+WHERE id = ? AND NOT fenced AND commit_no = ?`
+
+	// keepLease is renewInstance without a batch number.
+	keepLease = `
+UPDATE instances SET leased_until = clock_timestamp() + ? * interval '1 millisecond'
+WHERE id = ? AND NOT fenced`
+
+	selectInstance = `
+SELECT id, addr, fenced, ended, commit_no, leased_until FROM instances WHERE id = ?`
+)
+
+// ErrCommitted says that an earlier attempt has committed the batch.
+var ErrCommitted = errors.New("committed before")
+
+// progress is the joined instance's position. On PostgreSQL the instance's row has it.
+type progress struct {
+	last  int64 // the last batch that was committed
+	row   int64 // last batch in the instance's row
+	doubt int64 // a batch that leaves the row alone and was tried
+
+	rowAt time.Time // when a batch was last written to the row; zero once the row shows that the instance has outlived that batch
+}
+
+// Commit runs fn in the transaction of batch n, at the database's time. It moves the instance's commit number to n, or says why that must not
+// be: ErrCommitted if an earlier attempt has done so.
+func (w *Writer) Commit(ctx context.Context, n int64, fn func(tx *sqldb.Tx, now time.Time) error) error {
+	if err := w.follows(n); err != nil {
+		return err
+	}
+	err := w.Session.TransactOpening(ctx, w.renewing(func(tx *sqldb.Tx) error {
+		now, err := sqldb.One(ctx, tx.Opening(), sqldb.Scalar[time.Time], advanceInstance, n, w.Lease(), w.instance, w.before(n))
+		if errors.Is(err, data.ErrNotFound) {
+			return w.whyNot(tx, n)
+		}
+		if err != nil {
+			return err
+		}
+		return fn(tx, now)
+	}))
+	if err == nil || errors.Is(err, ErrCommitted) {
+		w.at.last, w.at.row, w.at.rowAt = n, n, time.Now()
+	}
+	return err
+}
+
+// CommitLight is Commit on SQLite that leaves the instance's row alone, which would be another page for each token. After an attempt said finds
+// out whether that has committed the batch.
+func (w *Writer) CommitLight(ctx context.Context, n int64, said func(*sqldb.Tx) (bool, error), fn func(tx *sqldb.Tx, now time.Time) error) error {
+	if err := w.follows(n); err != nil {
+		return err
+	}
+	tried, outlives := w.at.doubt == n, w.outlives()
+	w.at.doubt = n
+	err := w.Transact(ctx, func(tx *sqldb.Tx) error {
+		if tried {
+			if done, err := said(tx); err != nil || done {
+				return cmp.Or(err, ErrCommitted)
+			}
+		}
+		now, err := sqldb.One(ctx, tx, sqldb.Scalar[time.Time], mayWrite, w.instance, w.at.row)
+		if errors.Is(err, data.ErrNotFound) {
+			in, err := readInstance(ctx, tx, w.instance)
+			return in.mayFollow(w.at.row, err)
+		}
+		if err == nil && outlives {
+			err = tx.Exec(keepLease, w.Lease(), w.instance)
+		}
+		if err != nil {
+			return err
+		}
+		return fn(tx, now)
+	})
+	if err == nil || errors.Is(err, ErrCommitted) {
+		w.at.last = n
+	}
+	if outlives {
+		return w.outlived(err)
+	}
+	return err
+}
+
+// WhyNot says why the instance could not advance to n. It is for a statement on PostgreSQL that is a whole commit.
+func (w *Writer) WhyNot(ctx context.Context, n int64) error {
+	return w.Transact(ctx, func(tx *sqldb.Tx) error { return w.whyNot(tx, n) })
+}
+
+func (w *Writer) whyNot(tx *sqldb.Tx, n int64) error {
+	in, err := readInstance(tx.Context(), tx, w.instance)
+	if err == nil && in.commit == n {
+		return ErrCommitted
+	}
+	return in.mayFollow(w.before(n), err)
+}
+
+// Confirm writes after a batch that was committed with an unknown result. A COMMIT that waited for a synchronous standby when its
+// session ended can be read, but is on no standby; what is written behind it is not acknowledged before it is there.
+func (w *Writer) Confirm(ctx context.Context) error {
+	if w.cfg.DB.Single {
+		return nil
+	}
+	return w.keepLease(ctx)
+}
+
+func (w *Writer) keepLease(ctx context.Context) error {
+	return w.Transact(ctx, func(tx *sqldb.Tx) error { return tx.Exec(keepLease, w.Lease(), w.instance) })
+}
+
+// renew is Renew of [data.Store].
+func (w *Writer) renew(ctx context.Context, read *sqldb.Pool, n int64) error {
+	if w.cfg.DB.Single {
+		if err := w.file.Check(); err != nil {
+			return err
+		}
+		if n != w.at.last {
+			return outOfStep(w.at.last, n)
+		}
+		in, err := readInstance(ctx, read, w.instance)
+		if err := in.mayFollow(w.at.row, err); err != nil || !w.outlives() {
+			return err
+		}
+		return w.outlived(w.keepLease(ctx))
+	}
+	return w.Transact(ctx, func(tx *sqldb.Tx) error {
+		renewed, err := tx.Count(renewInstance, w.Lease(), w.instance, n)
+		if err != nil || renewed > 0 {
+			return err
+		}
+		in, err := readInstance(ctx, tx, w.instance)
+		return in.mayFollow(n, err)
+	})
+}
+
+// outlives reports whether the joined instance has to write once that it lives, a second after its last batch. So on SQLite, too, its row
+// shows which claims it has outlived by a second, and an idle server writes nothing.
+func (w *Writer) outlives() bool {
+	return !w.at.rowAt.IsZero() && time.Since(w.at.rowAt) >= time.Second
+}
+
+// outlived notes that the instance has written that it lives, unless err.
+func (w *Writer) outlived(err error) error {
+	if err == nil {
+		w.at.rowAt = time.Time{}
+	}
+	return err
+}
+
+// follows fails unless batch n may follow the last one, on SQLite. On PostgreSQL the batch finds out.
+func (w *Writer) follows(n int64) error {
+	if !w.cfg.DB.Single {
+		return nil
+	}
+	if err := w.file.Check(); err != nil {
+		return err
+	}
+	switch n {
+	case w.at.last:
+		return ErrCommitted
+	case w.at.last + 1:
+		return nil
+	}
+	return outOfStep(w.at.last, n-1)
+}
+
+// before is the commit number that the instance's row has before batch n.
+func (w *Writer) before(n int64) int64 {
+	if w.cfg.DB.Single {
+		return w.at.row
+	}
+	return n - 1
+}
+
+// instance is an instance's row. Its SeenAt is the end of its lease.
+type instance struct {
+	data.Instance
+	fenced bool
+	commit int64
+}
+
+func readInstance(ctx context.Context, q sqldb.Querier, id string) (instance, error) {
+	return sqldb.One(ctx, q, func(rows *sql.Rows) (in instance, err error) {
+		err = rows.Scan(&in.ID, &in.Addr, &in.fenced, &in.End, &in.commit, sqldb.Into(&in.SeenAt))
+		return in, err
+	}, selectInstance, id)
+}
+
+// mayFollow returns an error if batch n cannot follow the instance's last one. Err is the error of reading the
+// instance.
+func (in *instance) mayFollow(n int64, err error) error {
+	switch {
+	case errors.Is(err, data.ErrNotFound):
+		return fmt.Errorf("%w: it is unknown to the database", data.ErrFenced)
+	case err != nil:
+		return err
+	case in.End == data.EndCrashed:
+		return fmt.Errorf("%w: it was taken for dead, or silent for longer than its lease lasts", data.ErrFenced)
+	case in.fenced:
+		return data.ErrFenced
+	case in.commit != n:
+		return outOfStep(in.commit, n)
+	}
+	return nil
+}
+
+func outOfStep(got, want int64) error {
+	return fmt.Errorf("%w: the last commit that the database has is %d and not %d: it has gone back in time, or is another",
+		data.ErrFenced, got, want)
+}
