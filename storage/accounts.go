@@ -199,9 +199,8 @@ func (a accounts) ProjectAPIKeys(ctx context.Context, project string, below int6
 }
 
 func scanAPIKey(rows *sql.Rows) (k data.APIKey, err error) {
-	err = rows.Scan(&k.ID, &k.Name, &k.Hash, &k.User, sqldb.Into(&k.Projects), &k.Role,
+	return sqldb.Scan(rows, &k, &k.ID, &k.Name, &k.Hash, &k.User, sqldb.Into(&k.Projects), &k.Role,
 		sqldb.Into(&k.CreatedAt), sqldb.Into(&k.ExpiresAt), sqldb.Into(&k.RevokedAt), &k.Key)
-	return k, err
 }
 
 // Secret returns the secret of a purpose, or data.ErrNotFound.

@@ -95,16 +95,14 @@ SELECT count(*) FROM attachments WHERE project_id = ? AND created_at < ? AND sta
 var _ data.Attachments = (*DB)(nil)
 
 func scanAttachment(rows *sql.Rows) (a data.Attachment, err error) {
-	err = rows.Scan(&a.Key, &a.Project, &a.User, &a.Path, &a.Filename, &a.Type, &a.Size, sqldb.Into(&a.CreatedAt), sqldb.Into(&a.UsedAt))
-	return a, err
+	return sqldb.Scan(rows, &a, &a.Key, &a.Project, &a.User, &a.Path, &a.Filename, &a.Type, &a.Size, sqldb.Into(&a.CreatedAt), sqldb.Into(&a.UsedAt))
 }
 
 func useCells(u *data.AttachmentUse) []any  { return []any{u.RunKey, u.Key} }
 func usedCells(u *data.AttachmentUse) []any { return []any{u.Key} }
 
 func scanAmount(rows *sql.Rows) (q data.Quota, err error) {
-	err = rows.Scan(&q.Files, &q.Bytes)
-	return q, err
+	return sqldb.Scan(rows, &q, &q.Files, &q.Bytes)
 }
 
 // attachments stores the metadata of attachments.

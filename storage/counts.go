@@ -30,8 +30,7 @@ type userCount struct {
 }
 
 func scanUserCount(rows *sql.Rows) (o userCount, err error) {
-	err = rows.Scan(&o.of.Project, &o.of.User, &o.n)
-	return o, err
+	return sqldb.Scan(rows, &o, &o.of.Project, &o.of.User, &o.n)
 }
 
 // countRunning counts the RUNNING runs of the requested projects and users, unless another instance does. On the database of one

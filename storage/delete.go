@@ -149,8 +149,7 @@ ORDER BY d.thread_key, d.run_key LIMIT ?`
 // Deletions returns up to limit deletions of which parts are left: see [data.ByKey].
 func (r keyed) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
 	return sqldb.All(ctx, r.q, func(rows *sql.Rows) (d data.Deletion, err error) {
-		err = rows.Scan(&d.ThreadKey, &d.RunKey, &d.Events, &d.Last, &d.Project)
-		return d, err
+		return sqldb.Scan(rows, &d, &d.ThreadKey, &d.RunKey, &d.Events, &d.Last, &d.Project)
 	}, selectDeletions, afterThread, afterRun, limit)
 }
 

@@ -191,13 +191,11 @@ func spanCells(s *data.Span) []any {
 func spanEndCells(e *data.SpanEnd) []any { return []any{e.Last, e.RunKey, e.N} }
 
 func scanRow(rows *sql.Rows) (r eventlog.Row, err error) {
-	err = rows.Scan(&r.First, &r.Last, &r.Run, &r.Payload)
-	return r, err
+	return sqldb.Scan(rows, &r, &r.First, &r.Last, &r.Run, &r.Payload)
 }
 
 func scanSpan(rows *sql.Rows) (s data.Span, err error) {
-	err = rows.Scan(&s.RunKey, &s.N, &s.ThreadKey, &s.RunID, &s.Generation, &s.First, &s.Last, sqldb.Into(&s.State))
-	return s, err
+	return sqldb.Scan(rows, &s, &s.RunKey, &s.N, &s.ThreadKey, &s.RunID, &s.Generation, &s.First, &s.Last, sqldb.Into(&s.State))
 }
 
 // Spans returns the run's spans in order.

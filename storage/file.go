@@ -20,17 +20,14 @@ func lockFile(cfg Config, d *sqldb.DB) (lock *sqlite.Lock, err error) {
 		return nil, err
 	}
 	if cfg.Serve {
-		if err := sqlite.CheckAccess(path); err != nil {
-			return nil, err
+		err = sqlite.CheckAccess(path)
+		if err == nil && cfg.Migrate {
+			err = sqlite.Create(path)
 		}
-	}
-	if cfg.Serve && cfg.Migrate {
-		if err := sqlite.Create(path); err != nil {
-			return nil, err
+		if err == nil {
+			lock, err = sqlite.Acquire(path, cfg.Addr)
 		}
-	}
-	if cfg.Serve {
-		if lock, err = sqlite.Acquire(path, cfg.Addr); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -81,10 +78,11 @@ func (db *DB) checkSessions(ctx context.Context) error {
 		PID      int64
 		ReadOnly bool
 	}
-	if err := db.w.Pool.SQL.GetContext(ctx, &writes, selectSession); err != nil {
-		return fmt.Errorf("open a session: %w", db.read.Failed(ctx, err))
+	err := db.w.Pool.SQL.GetContext(ctx, &writes, selectSession)
+	if err == nil {
+		err = db.read.SQL.GetContext(ctx, &reads, selectSession)
 	}
-	if err := db.read.SQL.GetContext(ctx, &reads, selectSession); err != nil {
+	if err != nil {
 		return fmt.Errorf("open a session: %w", db.read.Failed(ctx, err))
 	}
 	if writes.PID == reads.PID || !reads.ReadOnly {

@@ -52,8 +52,7 @@ func (s dayInto) Scan(src any) error {
 // HistoryDay returns the latest UTC day before that of a time with messages of the thread.
 func (r reader) HistoryDay(ctx context.Context, project string, threadKey int64, before time.Time) (time.Time, error) {
 	return sqldb.One(ctx, r.q, func(rows *sql.Rows) (day time.Time, err error) {
-		err = rows.Scan(dayInto{&day})
-		return day, err
+		return sqldb.Scan(rows, &day, dayInto{&day})
 	}, selectHistoryDay, threadKey, project, dayOf(before))
 }
 

@@ -224,8 +224,7 @@ func (r *Report) activity(ctx context.Context, q *sqldb.Pool) (err error) {
 		return err
 	}
 	r.Snapshots, err = sqldb.All(ctx, q, func(rows *sql.Rows) (s Snapshot, err error) {
-		err = rows.Scan(&s.PID, &s.User, &s.Application, &s.Addr, sqldb.Into(&s.Since))
-		return s, err
+		return sqldb.Scan(rows, &s, &s.PID, &s.User, &s.Application, &s.Addr, sqldb.Into(&s.Since))
 	}, selectSnapshots)
 	return err
 }

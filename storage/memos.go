@@ -38,9 +38,8 @@ func memoCells(m *data.Memo) []any {
 }
 
 func scanMemo(rows *sql.Rows) (m data.Memo, err error) {
-	err = rows.Scan(&m.RunKey, &m.Generation, &m.Step, &m.Place, &m.Tool, &m.Agent, &m.Hash, &m.CallID,
+	return sqldb.Scan(rows, &m, &m.RunKey, &m.Generation, &m.Step, &m.Place, &m.Tool, &m.Agent, &m.Hash, &m.CallID,
 		&m.Begun, &m.Done, sqldb.Into(&m.Output), &m.Event)
-	return m, err
 }
 
 // Memos returns the records of one generation of the run.
@@ -99,9 +98,8 @@ func interruptCells(i *data.Interrupt) []any {
 }
 
 func scanInterrupt(rows *sql.Rows) (i data.Interrupt, err error) {
-	err = rows.Scan(&i.RunKey, &i.ID, &i.Step, &i.Place, &i.Frontend, &i.Tool, sqldb.Into(&i.Body), &i.Status,
+	return sqldb.Scan(rows, &i, &i.RunKey, &i.ID, &i.Step, &i.Place, &i.Frontend, &i.Tool, sqldb.Into(&i.Body), &i.Status,
 		sqldb.Into(&i.Payload), sqldb.Into(&i.ExpiresAt), sqldb.Into(&i.CreatedAt))
-	return i, err
 }
 
 func answerCells(a *data.Answer) []any { return []any{sqldb.JSON(a.Payload), a.RunKey, a.ID} }
@@ -121,9 +119,7 @@ type asked struct {
 }
 
 func scanAsked(rows *sql.Rows) (a asked, err error) {
-	err = rows.Scan(&a.thread, &a.RunKey, &a.ID, &a.Step, &a.Place, &a.Frontend, &a.Status, &a.Expired,
-		sqldb.Into(&a.created), &a.key)
-	return a, err
+	return sqldb.Scan(rows, &a, &a.thread, &a.RunKey, &a.ID, &a.Step, &a.Place, &a.Frontend, &a.Status, &a.Expired, sqldb.Into(&a.created), &a.key)
 }
 
 // Interrupts returns the run's interrupts, oldest first.
@@ -181,6 +177,5 @@ type remembered struct {
 }
 
 func scanRemembered(rows *sql.Rows) (r remembered, err error) {
-	err = rows.Scan(&r.scope, &r.BodyHash, &r.RunKey, &r.RunGone, sqldb.Into(&r.Answer), sqldb.Into(&r.CreatedAt))
-	return r, err
+	return sqldb.Scan(rows, &r, &r.scope, &r.BodyHash, &r.RunKey, &r.RunGone, sqldb.Into(&r.Answer), sqldb.Into(&r.CreatedAt))
 }

@@ -242,8 +242,7 @@ type inbox struct {
 }
 
 func scanInbox(rows *sql.Rows) (in inbox, err error) {
-	err = rows.Scan(&in.run, &in.Messages, &in.Bytes, &in.Last)
-	return in, err
+	return sqldb.Scan(rows, &in, &in.run, &in.Messages, &in.Bytes, &in.Last)
 }
 
 // known is an id of a message of a thread.
@@ -252,10 +251,7 @@ type known struct {
 	id     string
 }
 
-func scanKnown(rows *sql.Rows) (k known, err error) {
-	err = rows.Scan(&k.thread, &k.id)
-	return k, err
-}
+func scanKnown(rows *sql.Rows) (k known, err error) { return sqldb.Scan(rows, &k, &k.thread, &k.id) }
 
 // Messages lists the newest limit of the thread's consumed messages that are not hidden and that events up to upTo (0
 // means all) have written, by seq, fewer if they exceed ThreadBytes.

@@ -31,8 +31,7 @@ DELETE FROM budget_reserved WHERE instance NOT IN (SELECT id FROM instances WHER
 )
 
 func scanReserved(rows *sql.Rows) (r data.Reserved, err error) {
-	err = rows.Scan(&r.Budget, &r.Subject, sqldb.Into(&r.From), &r.Amount)
-	return r, err
+	return sqldb.Scan(rows, &r, &r.Budget, &r.Subject, sqldb.Into(&r.From), &r.Amount)
 }
 
 // ReserveBudgets replaces an instance's reservations: see [data.Store]. It uses a connection of its own, because batches wait for nobody's

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/janitor"
+	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -71,8 +73,7 @@ func (r retention) Projects(ctx context.Context) (projects []string, err error) 
 // EndedRuns implements [data.Retainer].
 func (r retention) EndedRuns(ctx context.Context, project string, before time.Time, after data.EndedRun, limit int) ([]data.EndedRun, error) {
 	return sqldb.All(ctx, r.read, func(rows *sql.Rows) (e data.EndedRun, err error) {
-		err = rows.Scan(&e.Key, &e.Thread, sqldb.Into(&e.CreatedAt), sqldb.Into(&e.FinishedAt), &e.Events)
-		return e, err
+		return sqldb.Scan(rows, &e, &e.Key, &e.Thread, sqldb.Into(&e.CreatedAt), sqldb.Into(&e.FinishedAt), &e.Events)
 	}, selectEndedRuns, sqldb.Time(before), project, sqldb.Time(before), sqldb.Time(after.CreatedAt), after.Key, limit)
 }
 
@@ -129,8 +130,7 @@ type recorded struct {
 }
 
 func scanRecorded(rows *sql.Rows) (r recorded, err error) {
-	err = rows.Scan(&r.run, &r.over)
-	return r, err
+	return sqldb.Scan(rows, &r, &r.run, &r.over)
 }
 
 // Prune removes rows that are no longer needed. These are the records (of Do, CallTool, Ask, Next) of earlier generations of a
@@ -166,4 +166,39 @@ func (r retention) Prune(ctx context.Context, now time.Time) error {
 func (r retention) ForgetKeys(ctx context.Context, before time.Time) error {
 	_, err := tidy(ctx, r.w, forgetKeys, sqldb.Time(before))
 	return err
+}
+
+// tidyRows is how many rows one transaction removes: commits and the lease wait for it.
+const tidyRows = 200
+
+// tidy runs a statement until it removes no more rows, and returns how many it has removed. The last parameter is a number of rows;
+// each run is a transaction of its own, and commits continue in between.
+func tidy(ctx context.Context, w *members.Writer, query string, args ...any) (removed int, err error) {
+	err = inTurns(ctx, func() (bool, error) {
+		n, err := tidySome(ctx, w, query, append(slices.Clip(args), tidyRows)...)
+		removed += n
+		return n == tidyRows, err
+	})
+	return removed, err
+}
+
+// tidySome runs a statement, and returns how many rows it has removed.
+func tidySome(ctx context.Context, w *members.Writer, query string, args ...any) (n int, err error) {
+	err = w.Aside(ctx, func(tx *sqldb.Tx) (err error) {
+		n, err = tx.Count(query, args...)
+		return err
+	})
+	return n, err
+}
+
+// inTurns calls do until it has nothing more to do. In between others have their turns.
+func inTurns(ctx context.Context, do func() (more bool, err error)) error {
+	for {
+		if more, err := do(); err != nil || !more {
+			return err
+		}
+		if err := janitor.Yield(ctx); err != nil {
+			return err
+		}
+	}
 }

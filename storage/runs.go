@@ -189,10 +189,7 @@ func into(h *data.RunHead, more ...any) []any {
 	}, more...)
 }
 
-func scanHead(rows *sql.Rows) (h data.RunHead, err error) {
-	err = rows.Scan(into(&h)...)
-	return h, err
-}
+func scanHead(rows *sql.Rows) (h data.RunHead, err error) { return sqldb.Scan(rows, &h, into(&h)...) }
 
 // subject is a run that a decision sees.
 type subject struct {
@@ -202,8 +199,7 @@ type subject struct {
 }
 
 func scanSubject(rows *sql.Rows) (s subject, err error) {
-	err = rows.Scan(into(&s.RunHead, &s.queued, &s.asked)...)
-	return s, err
+	return sqldb.Scan(rows, &s, into(&s.RunHead, &s.queued, &s.asked)...)
 }
 
 func scanRun(rows *sql.Rows) (data.Run, error) { return scanRunAnd(rows) }
@@ -229,9 +225,7 @@ type named struct {
 }
 
 func scanNamed(rows *sql.Rows) (n named, err error) {
-	err = rows.Scan(&n.Project, &n.User, &n.ID, &n.run.RunKey, &n.run.ThreadKey, &n.run.ID, &n.run.BodyHash, &n.run.Status,
-		&n.run.First)
-	return n, err
+	return sqldb.Scan(rows, &n, &n.Project, &n.User, &n.ID, &n.run.RunKey, &n.run.ThreadKey, &n.run.ID, &n.run.BodyHash, &n.run.Status, &n.run.First)
 }
 
 // Run returns the run with the key.
@@ -261,8 +255,7 @@ func (r keyed) Heads(ctx context.Context, runs []int64) ([]data.RunHead, error) 
 // CancelAsks returns the requests to cancel runs that an instance executes.
 func (r keyed) CancelAsks(ctx context.Context, instance string) ([]data.CancelAsk, error) {
 	return sqldb.All(ctx, r.q, func(rows *sql.Rows) (c data.CancelAsk, err error) {
-		err = rows.Scan(&c.RunKey, sqldb.Into(&c.By))
-		return c, err
+		return sqldb.Scan(rows, &c, &c.RunKey, sqldb.Into(&c.By))
 	}, selectCancelAsks, instance)
 }
 

@@ -45,6 +45,5 @@ func (s saved) Views(ctx context.Context, project, user string) ([]data.SavedVie
 }
 
 func scanViews(rows *sql.Rows) (views []data.SavedView, err error) {
-	err = rows.Scan(sqldb.Into(&views))
-	return views, err
+	return sqldb.Scan(rows, &views, sqldb.Into(&views))
 }

@@ -106,8 +106,7 @@ type unsealed struct {
 }
 
 func scanUnsealed(rows *sql.Rows) (u unsealed, err error) {
-	err = rows.Scan(&u.key, &u.lastSeq, &u.sealed, sqldb.Into(&u.updatedAt))
-	return u, err
+	return sqldb.Scan(rows, &u, &u.key, &u.lastSeq, &u.sealed, sqldb.Into(&u.updatedAt))
 }
 
 func (s sealer) sealThread(ctx context.Context, u unsealed, now time.Time) (sealed int, err error) {

@@ -30,8 +30,7 @@ DELETE FROM event_segments WHERE thread_key = ? AND last_event_id = ?`
 )
 
 func scanSegment(rows *sql.Rows) (s eventlog.Segment, err error) {
-	err = rows.Scan(&s.First, &s.Last, &s.Events, &s.Data)
-	return s, err
+	return sqldb.Scan(rows, &s, &s.First, &s.Last, &s.Events, &s.Data)
 }
 
 // readSegments adds the sealed events after at and before an event to the page.

@@ -90,8 +90,7 @@ type call struct {
 }
 
 func scanCall(rows *sql.Rows) (c call, err error) {
-	err = rows.Scan(&c.key, &c.Project, &c.User, &c.Agent, sqldb.Into(&c.At), &c.Calls, &c.Cost, sqldb.Into(&c.Usage))
-	return c, err
+	return sqldb.Scan(rows, &c, &c.key, &c.Project, &c.User, &c.Agent, sqldb.Into(&c.At), &c.Calls, &c.Cost, sqldb.Into(&c.Usage))
 }
 
 func (c *call) countable() countable {

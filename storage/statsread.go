@@ -56,8 +56,7 @@ func stats(ctx context.Context, q sqldb.Querier, project string, step time.Durat
 		data string
 	}
 	buckets, err := sqldb.All(ctx, q, func(rows *sql.Rows) (c counted, err error) {
-		err = rows.Scan(sqldb.Into(&c.at), &c.data)
-		return c, err
+		return sqldb.Scan(rows, &c, sqldb.Into(&c.at), &c.data)
 	}, selectBuckets, project, int(step.Seconds()), sqldb.Time(from.Truncate(step)), sqldb.Time(now), maxBuckets)
 	if err != nil {
 		return s, err

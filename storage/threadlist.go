@@ -86,6 +86,5 @@ func (r reader) lookThreads(ctx context.Context, f *data.ThreadFilter) (p data.P
 }
 
 func scanLookedThread(rows *sql.Rows) (l lookedThread, err error) {
-	err = rows.Scan(&l.key, sqldb.Into(&l.updatedAt), &l.id, &l.title, &l.archived)
-	return l, err
+	return sqldb.Scan(rows, &l, &l.key, sqldb.Into(&l.updatedAt), &l.id, &l.title, &l.archived)
 }

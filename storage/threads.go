@@ -161,8 +161,7 @@ func patchCells(p *data.ThreadPatch) []any {
 }
 
 func scanThreadHead(rows *sql.Rows) (h data.ThreadHead, err error) {
-	err = rows.Scan(intoThread(&h)...)
-	return h, err
+	return sqldb.Scan(rows, &h, intoThread(&h)...)
 }
 
 // intoThread returns the scan destinations of a head's columns.
@@ -181,8 +180,7 @@ func intoWhole(t *data.Thread) []any {
 }
 
 func scanThread(rows *sql.Rows) (t data.Thread, err error) {
-	err = rows.Scan(intoThread(&t.ThreadHead, intoWhole(&t)...)...)
-	return t, err
+	return sqldb.Scan(rows, &t, intoThread(&t.ThreadHead, intoWhole(&t)...)...)
 }
 
 // Thread returns the thread with the key.

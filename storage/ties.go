@@ -68,8 +68,7 @@ type Ties struct{ b beside }
 func (db *DB) Ties() *Ties { return &Ties{db.beside()} }
 
 func scanTie(rows *sql.Rows) (t data.Tie, err error) {
-	err = rows.Scan(&t.Project, &t.User, &t.ThreadID, &t.RunKey, &t.RunID, &t.Scope, &t.After, &t.TiedTo)
-	return t, err
+	return sqldb.Scan(rows, &t, &t.Project, &t.User, &t.ThreadID, &t.RunKey, &t.RunID, &t.Scope, &t.After, &t.TiedTo)
 }
 
 // Take ties a run to t.TiedTo, the connection of a repeated request. It reports false if the run belongs to no connection.

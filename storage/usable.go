@@ -44,8 +44,7 @@ type grants struct {
 }
 
 func scanGrants(rows *sql.Rows) (u grants, err error) {
-	err = rows.Scan(&u.encoding, &u.readOnly, &u.standby, &u.user, &u.schema, &u.named, &u.exists, &u.creates)
-	return u, err
+	return sqldb.Scan(rows, &u, &u.encoding, &u.readOnly, &u.standby, &u.user, &u.schema, &u.named, &u.exists, &u.creates)
 }
 
 // checkPostgres fails if the database cannot store every text, cannot be written, or has other tables under the names of Baton's.
@@ -78,8 +77,7 @@ func checkTables(ctx context.Context, q *sqldb.Pool, u *grants) error {
 		writes bool // the user may read and write it
 	}
 	tables, err := sqldb.All(ctx, q, func(rows *sql.Rows) (t table, err error) {
-		err = rows.Scan(&t.name, &t.writes)
-		return t, err
+		return sqldb.Scan(rows, &t, &t.name, &t.writes)
 	}, selectTables, q.DB.List(tablesOf(migrationsOf("postgres"))))
 	if err != nil {
 		return err

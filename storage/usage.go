@@ -221,8 +221,7 @@ func raiseCells(r *data.Raise) []any {
 }
 
 func scanRaise(rows *sql.Rows) (r data.Raise, err error) {
-	err = rows.Scan(sqldb.Into(&r.From), &r.Project, &r.Budget, &r.Subject, &r.Amount)
-	return r, err
+	return sqldb.Scan(rows, &r, sqldb.Into(&r.From), &r.Project, &r.Budget, &r.Subject, &r.Amount)
 }
 
 // Raises returns the raises of budgets: see [data.Reader].

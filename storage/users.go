@@ -28,8 +28,7 @@ SELECT name,
 FROM named WHERE name IS NOT NULL ORDER BY name`
 
 func scanThreadUser(rows *sql.Rows) (u data.ThreadUser, err error) {
-	err = rows.Scan(&u.User, &u.Threads, sqldb.Into(&u.LastActiveAt))
-	return u, err
+	return sqldb.Scan(rows, &u, &u.User, &u.Threads, sqldb.Into(&u.LastActiveAt))
 }
 
 // Users lists the users with threads in a project. The default limit is 50.

@@ -221,8 +221,7 @@ func (vs *views) readOwners(asks []data.Ask) error {
 	}
 	type end struct{ thread, last int64 }
 	ends, err := sqldb.Find(vs.tx.Context(), vs.tx, func(rows *sql.Rows) (e end, err error) {
-		err = rows.Scan(&e.thread, &e.last)
-		return e, err
+		return sqldb.Scan(rows, &e, &e.thread, &e.last)
 	}, selectLogEnds, threads)
 	for _, e := range ends {
 		if v := vs.byKey[e.thread]; v != nil {

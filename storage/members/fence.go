@@ -10,6 +10,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/sqldb"
+	"github.com/batonrun/baton/storage/sqlite"
 )
 
 const (
@@ -31,12 +32,81 @@ WHERE id = ? AND NOT fenced AND commit_no = ?`
 UPDATE instances SET leased_until = clock_timestamp() + ? * interval '1 millisecond'
 WHERE id = ? AND NOT fenced`
 
+	// lockInstance finds the instance if it may write, and keeps others from fencing it.
+	lockInstance = `
+SELECT id FROM instances WHERE id = ? AND NOT fenced FOR UPDATE`
+
 	selectInstance = `
 SELECT id, addr, fenced, ended, commit_no, leased_until FROM instances WHERE id = ?`
 )
 
 // ErrCommitted says that an earlier attempt has committed the batch.
 var ErrCommitted = errors.New("committed before")
+
+// Writer writes as the joined instance, one transaction at a time. A caller of its methods but Aside holds the lock of its Session.
+type Writer struct {
+	Session *sqldb.Writer // its lock guards the fields below
+
+	cfg      Config
+	file     *sqlite.Lock // nil unless this is the server of a SQLite database
+	instance string       // "" until it has joined
+	at       progress
+}
+
+// NewWriter returns what writes in a session.
+func NewWriter(cfg Config, session *sqldb.Writer, file *sqlite.Lock) *Writer {
+	return &Writer{Session: session, cfg: cfg, file: file}
+}
+
+// Instance is the joined instance, "" before it joins.
+func (w *Writer) Instance() string { return w.instance }
+
+// Lease is how long a lease lasts, in milliseconds.
+func (w *Writer) Lease() int64 { return w.cfg.Lease.Milliseconds() }
+
+// Transact runs fn in a transaction, whatever the fence.
+func (w *Writer) Transact(ctx context.Context, fn func(*sqldb.Tx) error) error {
+	return w.Session.Transact(ctx, w.renewing(fn))
+}
+
+// renewing is fn, after which it renews the lease again if fn has used up much of it. Otherwise an instance that waits for the
+// row's lock could find the lease expired.
+func (w *Writer) renewing(fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
+	return func(tx *sqldb.Tx) error {
+		begun := time.Now()
+		if err := fn(tx); err != nil || tx.DB.Single || time.Since(begun) < w.cfg.Lease/3 {
+			return err
+		}
+		return tx.Exec(keepLease, w.Lease(), w.instance)
+	}
+}
+
+// Aside runs fn in a transaction beside the commits. It fails with data.ErrFenced on an instance that was fenced, and with
+// janitor.ErrNotNow as a part of a duty that another instance has.
+func (w *Writer) Aside(ctx context.Context, fn func(*sqldb.Tx) error) error {
+	return w.asInstance(ctx, func(tx *sqldb.Tx) error {
+		if err := w.holdDuty(tx); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
+// asInstance is Aside, whatever the duties.
+func (w *Writer) asInstance(ctx context.Context, fn func(*sqldb.Tx) error) error {
+	w.Session.Lock()
+	defer w.Session.Unlock()
+	return w.Transact(ctx, func(tx *sqldb.Tx) error {
+		if w.instance != "" {
+			if _, err := sqldb.One(ctx, tx, sqldb.Scalar[string], lockInstance, w.instance); errors.Is(err, data.ErrNotFound) {
+				return data.ErrFenced
+			} else if err != nil {
+				return err
+			}
+		}
+		return fn(tx)
+	})
+}
 
 // progress is the joined instance's position. On PostgreSQL the instance's row has it.
 type progress struct {
@@ -131,31 +201,6 @@ func (w *Writer) keepLease(ctx context.Context) error {
 	return w.Transact(ctx, func(tx *sqldb.Tx) error { return tx.Exec(keepLease, w.Lease(), w.instance) })
 }
 
-// renew is Renew of [data.Store].
-func (w *Writer) renew(ctx context.Context, read *sqldb.Pool, n int64) error {
-	if w.cfg.DB.Single {
-		if err := w.file.Check(); err != nil {
-			return err
-		}
-		if n != w.at.last {
-			return outOfStep(w.at.last, n)
-		}
-		in, err := readInstance(ctx, read, w.instance)
-		if err := in.mayFollow(w.at.row, err); err != nil || !w.outlives() {
-			return err
-		}
-		return w.outlived(w.keepLease(ctx))
-	}
-	return w.Transact(ctx, func(tx *sqldb.Tx) error {
-		renewed, err := tx.Count(renewInstance, w.Lease(), w.instance, n)
-		if err != nil || renewed > 0 {
-			return err
-		}
-		in, err := readInstance(ctx, tx, w.instance)
-		return in.mayFollow(n, err)
-	})
-}
-
 // outlives reports whether the joined instance has to write once that it lives, a second after its last batch. So on SQLite, too, its row
 // shows which claims it has outlived by a second, and an idle server writes nothing.
 func (w *Writer) outlives() bool {
@@ -204,8 +249,7 @@ type instance struct {
 
 func readInstance(ctx context.Context, q sqldb.Querier, id string) (instance, error) {
 	return sqldb.One(ctx, q, func(rows *sql.Rows) (in instance, err error) {
-		err = rows.Scan(&in.ID, &in.Addr, &in.fenced, &in.End, &in.commit, sqldb.Into(&in.SeenAt))
-		return in, err
+		return sqldb.Scan(rows, &in, &in.ID, &in.Addr, &in.fenced, &in.End, &in.commit, sqldb.Into(&in.SeenAt))
 	}, selectInstance, id)
 }
 

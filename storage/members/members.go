@@ -147,12 +147,33 @@ func (r *Registry) KeepLease(ctx context.Context) error {
 	return r.w.keepLease(ctx)
 }
 
-// Renew renews the joined instance's lease after batch n: see [data.Store]. SQLite has no leases, so it checks the fence, and seldom
-// writes: see outlives.
+// Renew renews the joined instance's lease: see [data.Store]. SQLite has no leases, so it checks the fence, and seldom writes: see
+// outlives.
 func (r *Registry) Renew(ctx context.Context, n int64) error {
-	r.w.Session.Lock()
-	defer r.w.Session.Unlock()
-	return r.w.renew(ctx, r.read, n)
+	w := r.w
+	w.Session.Lock()
+	defer w.Session.Unlock()
+	if w.cfg.DB.Single {
+		if err := w.file.Check(); err != nil {
+			return err
+		}
+		if n != w.at.last {
+			return outOfStep(w.at.last, n)
+		}
+		in, err := readInstance(ctx, r.read, w.instance)
+		if err := in.mayFollow(w.at.row, err); err != nil || !w.outlives() {
+			return err
+		}
+		return w.outlived(w.keepLease(ctx))
+	}
+	return w.Transact(ctx, func(tx *sqldb.Tx) error {
+		renewed, err := tx.Count(renewInstance, w.Lease(), w.instance, n)
+		if err != nil || renewed > 0 {
+			return err
+		}
+		in, err := readInstance(ctx, tx, w.instance)
+		return in.mayFollow(n, err)
+	})
 }
 
 // Instance returns an instance that has joined at some time.

@@ -57,7 +57,6 @@ func Servers(ctx context.Context, read *sqldb.Pool, known []string) ([]data.Serv
 		return nil, nil
 	}
 	return sqldb.All(ctx, read, func(rows *sql.Rows) (s data.Server, err error) {
-		err = rows.Scan(&s.Instance, &s.Addr, sqldb.Into(&s.StartedAt), sqldb.Into(&s.SeenAt), &s.Draining, &s.About, &s.Hash, &s.Load)
-		return s, err
+		return sqldb.Scan(rows, &s, &s.Instance, &s.Addr, sqldb.Into(&s.StartedAt), sqldb.Into(&s.SeenAt), &s.Draining, &s.About, &s.Hash, &s.Load)
 	}, selectServers, read.DB.List(known))
 }

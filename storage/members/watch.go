@@ -179,8 +179,7 @@ func (w *Watcher) look(ctx context.Context, instance string) (others []sighting,
 	}
 	l := look{began: time.Now()}
 	l.rows, err = sqldb.All(ctx, w.pool.Unprepared(), func(rows *sql.Rows) (s sighting, err error) {
-		err = rows.Scan(&s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, sqldb.Into(&s.started), &s.schema, &s.draining, &s.name)
-		return s, err
+		return sqldb.Scan(rows, &s, &s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, sqldb.Into(&s.started), &s.schema, &s.draining, &s.name)
 	}, lookAtInstances, instance, w.cfg.Name, w.cfg.Schema)
 	if err != nil {
 		return nil, false, err

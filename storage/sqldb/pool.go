@@ -209,14 +209,18 @@ func Find[T any](ctx context.Context, q finder, scan func(*sql.Rows) (T, error),
 	return All(ctx, formed{q, f}, scan, query, args...)
 }
 
+// Scan reads a row into v, whose parts are into.
+func Scan[T any](rows *sql.Rows, v *T, into ...any) (T, error) {
+	err := rows.Scan(into...)
+	return *v, err
+}
+
 // Scalar reads a row of one column.
 func Scalar[T any](rows *sql.Rows) (v T, err error) {
 	if t, ok := any(&v).(*time.Time); ok {
-		err = rows.Scan(timeInto{t})
-	} else {
-		err = rows.Scan(&v)
+		return Scan(rows, &v, timeInto{t})
 	}
-	return v, err
+	return Scan(rows, &v, &v)
 }
 
 const selectTime = `

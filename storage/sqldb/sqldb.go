@@ -4,32 +4,35 @@ package sqldb
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqlite"
 )
 
 // Config says which database to open and how. No field has a default.
 type Config struct {
-	URL string // sqlite:PATH or postgres://…, with lib/pq's parameters
-	// Readers and Writers are the maximum numbers of connections for each purpose. SQLite has one that writes.
-	Readers, Writers int
-	// Timeout limits each statement on PostgreSQL, WriteTimeout those that write. A connection on a silent network, or to a program
-	// that stands still, fails after twice that time, or five seconds later.
-	Timeout, WriteTimeout time.Duration
-	LockTimeout           time.Duration // bounds each wait for another transaction; half the bound of a statement that writes does, too
-	ConnectTimeout        time.Duration // bounds the opening of a PostgreSQL connection
-	// Words are further texts in statements, each before the text that SQLite has instead of it.
-	Words []string
-	// Guards are the constraints of PostgreSQL whose violation is data.ErrConflict: a concurrent write of another process alone violates them.
-	Guards []string
+	URL              string        // sqlite:PATH or postgres://…, with lib/pq's parameters
+	Readers, Writers int           // the maximum numbers of connections; SQLite has one that writes
+	Timeout          time.Duration // of a statement on PostgreSQL
+	WriteTimeout     time.Duration // of one that writes
+	LockTimeout      time.Duration // of a wait for another transaction; half a statement's time bounds it, too
+	ConnectTimeout   time.Duration // of the opening of a PostgreSQL connection
+	Words            []string      // further texts in statements, each before the text that SQLite has instead of it
+	Guards           []string      // constraints of PostgreSQL whose violation is data.ErrConflict
 }
 
 // Mode is the purpose of a pool of connections.
@@ -140,12 +143,8 @@ func manyRows(query string) string {
 		return "given." + names[len(names)-1]
 	})
 	from := "\nFROM unnest(" + strings.Join(arrays, ", ") + ") AS given (" + strings.Join(names, ", ") + ")"
-	if before, rest, ok := strings.Cut(query, "VALUES ("); ok {
-		values, after, more := strings.Cut(rest, ")\nON CONFLICT")
-		if !more {
-			return before + "SELECT " + strings.TrimSuffix(values, ")") + from
-		}
-		return before + "SELECT " + values + from + "\nON CONFLICT" + after
+	if before, values, after, ok := cutInsert(query); ok {
+		return before + "SELECT " + values + from + after
 	}
 	if strings.HasPrefix(query, "\nDELETE") {
 		from = strings.Replace(from, "FROM", "USING", 1)
@@ -155,17 +154,20 @@ func manyRows(query string) string {
 
 // someRows returns an INSERT of n rows for an INSERT of one row, with the parameters of the rows in order.
 func someRows(query string, n int) string {
-	before, rest, ok := strings.Cut(query, "VALUES (")
+	before, values, after, ok := cutInsert(query)
 	if !ok || n == 1 {
 		return query
 	}
-	values, after, more := strings.Cut(rest, ")\nON CONFLICT")
-	if more {
-		after = "\nON CONFLICT" + after
-	} else {
-		values = strings.TrimSuffix(values, ")")
-	}
 	return before + "VALUES (" + strings.Repeat(values+"), (", n-1) + values + ")" + after
+}
+
+// cutInsert returns the values of an INSERT, and what is before and after VALUES (…).
+func cutInsert(query string) (before, values, after string, ok bool) {
+	before, rest, ok := strings.Cut(query, "VALUES (")
+	if values, after, more := strings.Cut(rest, ")\nON CONFLICT"); more {
+		return before, values, "\nON CONFLICT" + after, ok
+	}
+	return before, strings.TrimSuffix(rest, ")"), "", ok
 }
 
 // lists finds the lists of several columns that a statement reads from.
@@ -230,4 +232,25 @@ func (db *DB) explained(ctx context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", sentinel, err)
+}
+
+func isConnectionError(err error) bool {
+	var netErr net.Error
+	return errors.As(err, &netErr) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, sql.ErrTxDone) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+// IsLocked reports whether a statement of PostgreSQL has waited for a lock for too long.
+func IsLocked(err error) bool {
+	pe := (*pq.Error)(nil)
+	return errors.As(err, &pe) && pe.Code == pqerror.LockNotAvailable
+}
+
+// IsUndefinedTable reports whether a statement has named a table that is not there.
+func IsUndefinedTable(err error) bool {
+	if pe := (*pq.Error)(nil); errors.As(err, &pe) {
+		return pe.Code == pqerror.UndefinedTable
+	}
+	return sqlite.IsUndefinedTable(err)
 }
