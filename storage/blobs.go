@@ -45,7 +45,7 @@ type Blobs struct {
 func (db *DB) Blobs() *Blobs { return &Blobs{db.beside(), turnsOf(chunksWritten)} }
 
 // Put stores the bytes of r under a key, whole or not at all. The key must be new. The type and the disposition are in the row of the
-// attachment. What a killed server has left is deleted with that row.
+// attachment. Chunks that a killed server has left are deleted with that row.
 func (bs *Blobs) Put(ctx context.Context, key, _, _ string, r io.Reader) (err error) {
 	n := 0
 	defer func() {

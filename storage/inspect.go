@@ -130,7 +130,7 @@ func (r *Report) examineFile(ctx context.Context, path string, cfg Config, d *sq
 // pagesTime bounds the search for damage, during which the WAL of a server grows.
 const pagesTime = 10 * time.Second
 
-// examine reads what the database says of itself.
+// examine reads the state of the database.
 func (r *Report) examine(ctx context.Context, cfg Config, p *sqldb.Pool) error {
 	if err := errors.Join(r.software(ctx, p), r.activity(ctx, p)); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (r *Report) software(ctx context.Context, q *sqldb.Pool) (err error) {
 	return nil
 }
 
-// activity reads what other sessions of PostgreSQL do to all.
+// activity reads how other sessions of PostgreSQL affect all.
 func (r *Report) activity(ctx context.Context, q *sqldb.Pool) (err error) {
 	if q.DB.Single {
 		return nil

@@ -26,14 +26,13 @@ func withNext(t *testing.T, cfg Config, oldest string) Config {
 	must(t, err)
 	text := "-- +goose Up\nALTER TABLE threads ADD COLUMN next integer;\n" + oldest + "\n"
 	files := fstest.MapFS{"99999_next.sql": {Data: []byte(text)}}
-	must(t, fs.WalkDir(cfg.migrations, ".", func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		text, err := fs.ReadFile(cfg.migrations, path)
-		files[path] = &fstest.MapFile{Data: text}
-		return err
-	}))
+	names, err := fs.Glob(cfg.migrations, "*.sql")
+	must(t, err)
+	for _, name := range names {
+		text, err := fs.ReadFile(cfg.migrations, name)
+		must(t, err)
+		files[name] = &fstest.MapFile{Data: text}
+	}
 	cfg.migrations = files
 	return cfg
 }

@@ -30,14 +30,14 @@ func TestLine_FollowsItsIndex(t *testing.T) {
 				selectRows:    "queue_lanes (project_id=? AND user_id=? AND workflow=? AND agent=? AND (rank,since)>(?,?))",
 				selectCancels: "queue_cancel (thread_key>?)",
 			} {
-				plan := planSQLite(t, db, when, db.d.Forms(query)["plain"])
+				plan := planSQLite(t, db, when, db.d.Forms(query)[0])
 				if len(plan) != 1 || plan[0] != "0 SEARCH q USING INDEX "+want {
 					t.Errorf("the plan %s is\n%s\nwant %s\n%s", when, strings.Join(plan, "\n"), want, query)
 				}
 			}
 		}
 		check("for an empty queue")
-		db.w.Pool.SQL.MustExecContext(t.Context(), db.d.Forms(growQueue)["plain"])
+		db.w.Pool.SQL.MustExecContext(t.Context(), db.d.Forms(growQueue)[0])
 		check("for a long queue") // Baton never analyzes a file
 	})
 	t.Run("postgres", func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestLine_FollowsItsIndex(t *testing.T) {
 		}
 		prepare := func(query string) {
 			t.Helper()
-			for _, statement := range []string{"DEALLOCATE ALL", "PREPARE planned AS " + db.d.Forms(query)["plain"]} {
+			for _, statement := range []string{"DEALLOCATE ALL", "PREPARE planned AS " + db.d.Forms(query)[0]} {
 				if _, err := conn.ExecContext(t.Context(), statement); err != nil {
 					t.Fatal(err)
 				}

@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
-// What the model calls under way have reserved of budgets is in the database where several servers share it. A server that has ended has
+// The reservations of the model calls under way are in the database where several servers share it. A server that has ended has
 // reserved nothing.
 
 const (

@@ -256,7 +256,7 @@ func (s *statement) keysBySearch(f *data.RunFilter, by search, after []any, limi
 	s.next(after, limit, `run_terms.run_key`)
 }
 
-// fitting requires of the run with a key what f says of its columns.
+// fitting requires that the run with a key fits f by its columns.
 func fitting(s *statement, f *data.RunFilter, key string) {
 	where, args := filterRuns(f)
 	s.add(` AND (SELECT `+strings.TrimPrefix(where, "\nWHERE ")+` FROM runs AS fitting WHERE fitting.key = `+key+`)`, args...)

@@ -108,7 +108,7 @@ ORDER BY CASE status WHEN 'QUEUED' THEN 1 ELSE 0 END, answered DESC, turn, queue
 	selectHeads = `
 SELECT ` + headColumns + ` FROM runs WHERE key = ANY (?)`
 
-	// These tell decisions which runs have queued messages: few, so selectInbox is rarely needed.
+	// These show decisions which runs have queued messages: few, so selectInbox is rarely needed.
 	selectOpenSubjects = `
 SELECT ` + subjectColumns + ` FROM runs` + openInOrder
 

@@ -308,7 +308,7 @@ func Cluster(ctx context.Context, cfg Config) (list []data.Server, err error) {
 	return members.Servers(ctx, reads, nil)
 }
 
-// sqliteWords are what SQLite's full-text search, which has one writer, reads instead of PostgreSQL's.
+// sqliteWords are for SQLite's full-text search, which has one writer.
 var sqliteWords = []string{
 	keysByTerms, "SELECT run_terms.rowid AS key, 0 AS at FROM run_terms WHERE run_terms MATCH ?",
 	free, "",
@@ -337,5 +337,5 @@ var (
 	ErrDamaged = data.ErrDamaged
 )
 
-// Passes reports whether opening a database may succeed later although nobody changes it: see [data.Passes].
+// Passes reports whether opening a database may succeed later without a change of it: see [data.Passes].
 func Passes(err error) bool { return data.Passes(err) }

@@ -81,7 +81,7 @@ func index(tx *sqldb.Tx, keys []int64) (n int, err error) {
 	return n, nil
 }
 
-// search is what a list of runs by terms asks for.
+// search is the search for a list of runs by terms.
 type search struct {
 	terms string // in the database's language, "" if no run has them
 	facts string // those of a run's tags and metadata, "" if none is asked for
@@ -121,7 +121,7 @@ func (r reader) searchFor(ctx context.Context, f *data.RunFilter) (by search, er
 }
 
 // searchTerms returns a search as a tsquery, or as FTS5 reads it. Terms have no quotes. For a beginning FTS5 reads all runs of all its terms
-// before it returns one; with the terms themselves, where these are known, it reads what is asked for.
+// before it returns one; with the terms themselves, where these are known, it reads few.
 func searchTerms(d *sqldb.DB, s terms.Search, begun map[string][]string) string {
 	if !d.Single {
 		return strings.Join(append(quoted(s.Whole, `'%s'`), quoted(s.Begun, `'%s':*`)...), " & ")

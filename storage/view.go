@@ -249,23 +249,3 @@ func (vs *views) readKnown(asks []data.Ask) error {
 	}
 	return err
 }
-
-func keysOf(keys []int64) (list [][]any) {
-	for _, key := range keys {
-		list = append(list, []any{key})
-	}
-	return list
-}
-
-func namesOf(names []data.Name) (list [][]any) {
-	for _, n := range names {
-		list = append(list, []any{n.Project, n.User, n.ID})
-	}
-	return list
-}
-
-// Lists that statements read from.
-const (
-	unnestNames = `unnest(?::text[], ?::text[], ?::text[]) AS asked (project, owner, name)`
-	unnestIDs   = `unnest(?::bigint[], ?::text[]) AS asked (thread_key, id)`
-)

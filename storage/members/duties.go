@@ -3,10 +3,8 @@ package members
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -22,10 +20,6 @@ SELECT d.instance FROM duties d JOIN instances i ON i.id = d.instance AND NOT i.
 INSERT INTO duties (name, instance) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET instance = excluded.instance
 WHERE NOT EXISTS (SELECT 1 FROM instances WHERE id = duties.instance AND NOT fenced)`
-
-	// holdDuty keeps others from taking the duty until the transaction ends.
-	holdDuty = `
-SELECT 1 FROM duties WHERE name = ? AND instance = ? FOR SHARE`
 
 	leaveDuties = `
 DELETE FROM duties WHERE instance = ?`
@@ -57,17 +51,4 @@ func (r *Registry) LeaveDuties(ctx context.Context) error {
 		return nil
 	}
 	return r.w.asInstance(ctx, func(tx *sqldb.Tx) error { return tx.Exec(leaveDuties, r.w.instance) })
-}
-
-// holdDuty fails with janitor.ErrNotNow if the context is that of a duty that another instance has.
-func (w *Writer) holdDuty(tx *sqldb.Tx) error {
-	name := janitor.Name(tx.Context())
-	if name == "" || tx.DB.Single || w.instance == "" {
-		return nil
-	}
-	_, err := sqldb.One(tx.Context(), tx, sqldb.Scalar[int], holdDuty, name, w.instance)
-	if errors.Is(err, data.ErrNotFound) {
-		return fmt.Errorf("another server has the duty: %w", janitor.ErrNotNow)
-	}
-	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/sqlite"
 )
@@ -36,6 +37,10 @@ WHERE id = ? AND NOT fenced`
 	lockInstance = `
 SELECT id FROM instances WHERE id = ? AND NOT fenced FOR UPDATE`
 
+	// holdDuty keeps others from taking the duty until the transaction ends.
+	holdDuty = `
+SELECT 1 FROM duties WHERE name = ? AND instance = ? FOR SHARE`
+
 	selectInstance = `
 SELECT id, addr, fenced, ended, commit_no, leased_until FROM instances WHERE id = ?`
 )
@@ -53,7 +58,7 @@ type Writer struct {
 	at       progress
 }
 
-// NewWriter returns what writes in a session.
+// NewWriter returns a Writer in a session.
 func NewWriter(cfg Config, session *sqldb.Writer, file *sqlite.Lock) *Writer {
 	return &Writer{Session: session, cfg: cfg, file: file}
 }
@@ -106,6 +111,19 @@ func (w *Writer) asInstance(ctx context.Context, fn func(*sqldb.Tx) error) error
 		}
 		return fn(tx)
 	})
+}
+
+// holdDuty fails with janitor.ErrNotNow if the context is that of a duty that another instance has.
+func (w *Writer) holdDuty(tx *sqldb.Tx) error {
+	name := janitor.Name(tx.Context())
+	if name == "" || tx.DB.Single || w.instance == "" {
+		return nil
+	}
+	_, err := sqldb.One(tx.Context(), tx, sqldb.Scalar[int], holdDuty, name, w.instance)
+	if errors.Is(err, data.ErrNotFound) {
+		return fmt.Errorf("another server has the duty: %w", janitor.ErrNotNow)
+	}
+	return err
 }
 
 // progress is the joined instance's position. On PostgreSQL the instance's row has it.
@@ -189,7 +207,7 @@ func (w *Writer) whyNot(tx *sqldb.Tx, n int64) error {
 }
 
 // Confirm writes after a batch that was committed with an unknown result. A COMMIT that waited for a synchronous standby when its
-// session ended can be read, but is on no standby; what is written behind it is not acknowledged before it is there.
+// session ended can be read, but is on no standby; a write behind it is not acknowledged before it is there.
 func (w *Writer) Confirm(ctx context.Context) error {
 	if w.cfg.DB.Single {
 		return nil

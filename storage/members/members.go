@@ -17,7 +17,7 @@ import (
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
-// Config says which database the members have, and what is said of this one.
+// Config is the database of the members, and how this process is one.
 type Config struct {
 	DB    *sqldb.DB
 	URL   string        // of the database

@@ -241,7 +241,7 @@ func (w *Watcher) fence(ctx context.Context, d *silent) (bool, error) {
 }
 
 // Free looks once at the instances, before one joins or for a program that is none, and fences those that have died. It fails with a
-// *data.HeldError for the first of the others whose program hinders by the last migration that it knows.
+// *data.HeldError for the first of the others that hinders, by the last migration that its program knows.
 func (w *Watcher) Free(ctx context.Context, instance string, hinders func(schema int64) bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -195,7 +195,7 @@ func (f formed) Query(ctx context.Context, query string, args []any) (*sql.Rows,
 	return f.queryIn(ctx, f.form, query, args)
 }
 
-// Find is All for a query whose parameters are lists: of one column, or of one for each parameter of unnest. A row of list has an element of
+// Find is All for a query with lists as parameters: of one column, or of one for each parameter of unnest. A row of list has an element of
 // each. An empty list yields no rows.
 func Find[T any](ctx context.Context, q finder, scan func(*sql.Rows) (T, error), query string, list [][]any) ([]T, error) {
 	if len(list) == 0 {
@@ -209,7 +209,7 @@ func Find[T any](ctx context.Context, q finder, scan func(*sql.Rows) (T, error),
 	return All(ctx, formed{q, f}, scan, query, args...)
 }
 
-// Scan reads a row into v, whose parts are into.
+// Scan reads a row into v, of which into are the parts.
 func Scan[T any](rows *sql.Rows, v *T, into ...any) (T, error) {
 	err := rows.Scan(into...)
 	return *v, err

@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -113,23 +112,14 @@ func (db *DB) statement(query string, f form) string {
 	return sqlx.Rebind(db.bind, typed.ReplaceAllString(db.words.Replace(query), "?"))
 }
 
-// Forms returns the texts in which the database may get a statement: plain, and those for many rows, for some rows, and for a list of one
-// element that it has. A test plans each.
-func (db *DB) Forms(query string) map[string]string {
-	forms := map[string]string{"plain": db.statement(query, plain)}
-	add := func(name, text string) {
-		if text != forms["plain"] {
-			forms[name] = text
-		}
-	}
+// Forms returns the texts in which the database may get a statement: as it stands, for several rows, and with lists of one element. A test
+// plans each.
+func (db *DB) Forms(query string) [3]string {
+	several := db.statement(someRows(query, 2), plain)
 	if !db.Single && typed.MatchString(query) && !strings.Contains(query, "unnest") {
-		add("many rows", db.statement(query, rows))
+		several = db.statement(query, rows)
 	}
-	if db.Single {
-		add("some rows", db.statement(someRows(query, 2), plain))
-		add("one element", db.statement(query, alone))
-	}
-	return forms
+	return [3]string{db.statement(query, plain), several, db.statement(query, alone)}
 }
 
 // typed is a parameter with its type, which a column of rows has.
@@ -161,7 +151,7 @@ func someRows(query string, n int) string {
 	return before + "VALUES (" + strings.Repeat(values+"), (", n-1) + values + ")" + after
 }
 
-// cutInsert returns the values of an INSERT, and what is before and after VALUES (…).
+// cutInsert returns the values of an INSERT, and its text before and after VALUES (…).
 func cutInsert(query string) (before, values, after string, ok bool) {
 	before, rest, ok := strings.Cut(query, "VALUES (")
 	if values, after, more := strings.Cut(rest, ")\nON CONFLICT"); more {
@@ -208,11 +198,6 @@ func (db *DB) elements(list [][]any) ([]any, form) {
 		flat[i] = list[i][0]
 	}
 	return []any{jsonText(flat)}, plain
-}
-
-func jsonText(list any) string {
-	text, _ := json.Marshal(list) // of numbers and strings
-	return string(text)
 }
 
 // explained wraps err with the sentinel of package data that matches. Errors of the data stay as they are. After a cancellation it

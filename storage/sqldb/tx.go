@@ -90,7 +90,7 @@ func (tx *Tx) Define(statement string) error {
 	return nil
 }
 
-// Try is Define, of whose failure the transaction is not the caller's: see Failed.
+// Try is Define, but its failure does not fail the transaction.
 func (tx *Tx) Try(statement string) error { return tx.session.exec(tx.ctx, statement) }
 
 // Opening returns the Querier of the first statement of a transaction, which it begins: on PostgreSQL in one message with the statement,

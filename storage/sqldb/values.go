@@ -104,7 +104,12 @@ func checkString(s string) error {
 	return nil
 }
 
-// Into returns what scans a value of a kind above: a time, which is NULL for a nil pointer, or JSON, which a json.RawMessage has as it is.
+func jsonText(list any) string {
+	text, _ := json.Marshal(list) // of numbers and strings
+	return string(text)
+}
+
+// Into returns a scanner for a value of a kind above: a time, which is NULL for a nil pointer, or JSON, which a json.RawMessage has as it is.
 func Into(v any) sql.Scanner {
 	switch v := v.(type) {
 	case *time.Time:
@@ -173,9 +178,10 @@ func bytesOf(src any) ([]byte, error) {
 	return nil, fmt.Errorf("a text is a %T", src)
 }
 
-// Int8s and Texts are arrays in PostgreSQL's binary form, for unnest.
 type (
+	// Int8s is an array in PostgreSQL's binary form, for unnest.
 	Int8s []int64
+	// Texts is an array as Int8s is.
 	Texts [][]byte
 )
 
