@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -74,13 +75,13 @@ type accounts beside
 // PutAPIKey inserts a key with a new ID, and an audit row unless by is nil. It fails with data.ErrRevoked if the
 // requester's own key was revoked, even concurrently, so a revoked key cannot leave another one behind.
 func (a accounts) PutAPIKey(ctx context.Context, k *data.APIKey, by *data.Audit) error {
-	return a.change(ctx, func(tx *tx) error {
+	return a.change(ctx, func(tx *sqldb.Tx) error {
 		if err := stands(tx, by); err != nil {
 			return err
 		}
-		err := tx.exec(insertAPIKey, k.ID, k.Name, k.Hash, k.User, jsonOf(k.Projects), k.Role, ms(k.CreatedAt), msOrNull(k.ExpiresAt))
+		err := tx.Exec(insertAPIKey, k.ID, k.Name, k.Hash, k.User, sqldb.JSON(k.Projects), k.Role, sqldb.Time(k.CreatedAt), sqldb.Time(k.ExpiresAt))
 		for _, project := range projectsOf(k) {
-			err = cmp.Or(err, tx.exec(insertAPIKeyProject, project, k.ID))
+			err = cmp.Or(err, tx.Exec(insertAPIKeyProject, project, k.ID))
 		}
 		return cmp.Or(err, tell(tx, k, by))
 	})
@@ -93,18 +94,18 @@ func projectsOf(k *data.APIKey) []string {
 
 // tell inserts an audit row for a change of a key: in the requester's project, or without one (the server's operator)
 // in each project of the key.
-func tell(tx *tx, k *data.APIKey, by *data.Audit) error {
+func tell(tx *sqldb.Tx, k *data.APIKey, by *data.Audit) error {
 	if by == nil {
 		return nil
 	}
 	row := *by
 	row.User, row.Subject = k.User, k.ID
 	if by.Project != "" {
-		return tx.exec(insertAudit, auditCells(&row)...)
+		return tx.Exec(insertAudit, auditCells(&row)...)
 	}
 	for _, project := range projectsOf(k) {
 		row.Project = project
-		if err := tx.exec(insertAudit, auditCells(&row)...); err != nil {
+		if err := tx.Exec(insertAudit, auditCells(&row)...); err != nil {
 			return err
 		}
 	}
@@ -114,18 +115,18 @@ func tell(tx *tx, k *data.APIKey, by *data.Audit) error {
 // RevokeAPIKey revokes a key at a time, and inserts an audit row unless by is nil. It fails with data.ErrNotFound if
 // no valid key has that id, and with data.ErrRevoked like PutAPIKey.
 func (a accounts) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *data.Audit) error {
-	return a.change(ctx, func(tx *tx) error {
+	return a.change(ctx, func(tx *sqldb.Tx) error {
 		if err := stands(tx, by); err != nil {
 			return err
 		}
-		n, err := tx.count(revokeAPIKey, ms(at), id)
+		n, err := tx.Count(revokeAPIKey, sqldb.Time(at), id)
 		if err != nil {
 			return err
 		}
 		if n == 0 {
 			return data.ErrNotFound
 		}
-		rows, err := all(tx.ctx, tx, scanAPIKey, selectAPIKeys, tx.d.list([]string{id}))
+		rows, err := sqldb.All(tx.Context(), tx, scanAPIKey, selectAPIKeys, tx.DB.List([]string{id}))
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -134,11 +135,11 @@ func (a accounts) RevokeAPIKey(ctx context.Context, id string, at time.Time, by 
 }
 
 // stands fails if the requester's API key was revoked. Other credentials pass.
-func stands(tx *tx, by *data.Audit) error {
+func stands(tx *sqldb.Tx, by *data.Audit) error {
 	if by == nil || by.Credential == "" {
 		return nil
 	}
-	revoked, err := one(tx.ctx, tx, scalar[bool], lockRevoked, by.Credential)
+	revoked, err := sqldb.One(tx.Context(), tx, sqldb.Scalar[bool], lockRevoked, by.Credential)
 	switch {
 	case errors.Is(err, data.ErrNotFound):
 		return nil
@@ -155,12 +156,12 @@ const keysKept = 90 * 24 * time.Hour
 func (r retention) forgetAPIKeys(ctx context.Context, now time.Time) error {
 	for _, query := range []string{selectRevokedKeys, selectExpiredKeys} {
 		err := inTurns(ctx, func() (more bool, err error) {
-			ids, err := all(ctx, r.read, scalar[string], query, ms(now.Add(-keysKept)), tidyRows)
+			ids, err := sqldb.All(ctx, r.read, sqldb.Scalar[string], query, sqldb.Time(now.Add(-keysKept)), tidyRows)
 			if err != nil || len(ids) == 0 {
 				return false, err
 			}
-			return len(ids) == tidyRows, r.aside(ctx, func(tx *tx) error {
-				return errors.Join(tx.exec(deleteAPIKeyProjects, tx.d.list(ids)), tx.exec(deleteAPIKeys, tx.d.list(ids)))
+			return len(ids) == tidyRows, r.w.Aside(ctx, func(tx *sqldb.Tx) error {
+				return errors.Join(tx.Exec(deleteAPIKeyProjects, tx.DB.List(ids)), tx.Exec(deleteAPIKeys, tx.DB.List(ids)))
 			})
 		})
 		if err != nil {
@@ -175,55 +176,54 @@ func (a accounts) APIKeys(ctx context.Context, ids []string) ([]data.APIKey, err
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return all(ctx, a.read, scanAPIKey, selectAPIKeys, a.d.list(ids))
+	return sqldb.All(ctx, a.read, scanAPIKey, selectAPIKeys, a.read.DB.List(ids))
 }
 
 // APIKeysAfter returns up to limit keys behind the one given, revoked ones too, in the order of their IDs.
 func (a accounts) APIKeysAfter(ctx context.Context, id string, limit int) ([]data.APIKey, error) {
-	return all(ctx, a.read, scanAPIKey, listAPIKeys, id, limit)
+	return sqldb.All(ctx, a.read, scanAPIKey, listAPIKeys, id, limit)
 }
 
 // ProjectAPIKeys returns a page of the keys of a project, revoked ones too, latest first, below the Key given; 0 begins with the
 // latest.
 func (a accounts) ProjectAPIKeys(ctx context.Context, project string, below int64, limit int) (p data.Page[data.APIKey], err error) {
-	if p.Rows, err = all(ctx, a.read, scanAPIKey, listProjectKeys, project, cmp.Or(below, math.MaxInt64), limit+1); err != nil {
+	if p.Rows, err = sqldb.All(ctx, a.read, scanAPIKey, listProjectKeys, project, cmp.Or(below, math.MaxInt64), limit+1); err != nil {
 		return p, err
 	}
 	if p.More = len(p.Rows) > limit; p.More {
 		p.Rows = p.Rows[:limit]
 	}
-	p.Total, err = one(ctx, a.read, scalar[int], countProjectKeys, project, maxCount)
+	p.Total, err = sqldb.One(ctx, a.read, sqldb.Scalar[int], countProjectKeys, project, maxCount)
 	p.Counted = err == nil
 	return p, err
 }
 
 func scanAPIKey(rows *sql.Rows) (k data.APIKey, err error) {
-	err = rows.Scan(&k.ID, &k.Name, &k.Hash, &k.User, jsonInto{&k.Projects}, &k.Role,
-		timeInto{&k.CreatedAt}, timePtrInto{&k.ExpiresAt}, timePtrInto{&k.RevokedAt}, &k.Key)
-	return k, err
+	return sqldb.Scan(rows, &k, &k.ID, &k.Name, &k.Hash, &k.User, sqldb.Into(&k.Projects), &k.Role,
+		sqldb.Into(&k.CreatedAt), sqldb.Into(&k.ExpiresAt), sqldb.Into(&k.RevokedAt), &k.Key)
 }
 
 // Secret returns the secret of a purpose, or data.ErrNotFound.
 func (a accounts) Secret(ctx context.Context, purpose string) (string, error) {
-	return one(ctx, a.read, scalar[string], selectSecret, purpose)
+	return sqldb.One(ctx, a.read, sqldb.Scalar[string], selectSecret, purpose)
 }
 
 // PutSecret stores the secret for a purpose, unless there is one already.
 func (a accounts) PutSecret(ctx context.Context, purpose, value string) error {
-	return a.change(ctx, func(tx *tx) error { return tx.exec(insertSecret, purpose, value, ms(time.Now())) })
+	return a.change(ctx, func(tx *sqldb.Tx) error { return tx.Exec(insertSecret, purpose, value, sqldb.Time(time.Now())) })
 }
 
 // RemoveSecrets removes the secrets for all purposes. Servers create new ones on demand.
 func (a accounts) RemoveSecrets(ctx context.Context) error {
-	return a.change(ctx, func(tx *tx) error { return tx.exec(deleteSecrets) })
+	return a.change(ctx, func(tx *sqldb.Tx) error { return tx.Exec(deleteSecrets) })
 }
 
 // change writes in a transaction of its own.
-func (a accounts) change(ctx context.Context, write func(*tx) error) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
+func (a accounts) change(ctx context.Context, write func(*sqldb.Tx) error) error {
+	a.w.Session.Lock()
+	defer a.w.Session.Unlock()
+	if a.w.Session.Closed() {
 		return fmt.Errorf("%w: it is closed", data.ErrUnavailable)
 	}
-	return a.transact(ctx, write)
+	return a.w.Transact(ctx, write)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const attachmentColumns = `key, project_id, user_id, path, filename, type, size, created_at, used_at`
@@ -94,16 +95,14 @@ SELECT count(*) FROM attachments WHERE project_id = ? AND created_at < ? AND sta
 var _ data.Attachments = (*DB)(nil)
 
 func scanAttachment(rows *sql.Rows) (a data.Attachment, err error) {
-	err = rows.Scan(&a.Key, &a.Project, &a.User, &a.Path, &a.Filename, &a.Type, &a.Size, timeInto{&a.CreatedAt}, timeInto{&a.UsedAt})
-	return a, err
+	return sqldb.Scan(rows, &a, &a.Key, &a.Project, &a.User, &a.Path, &a.Filename, &a.Type, &a.Size, sqldb.Into(&a.CreatedAt), sqldb.Into(&a.UsedAt))
 }
 
 func useCells(u *data.AttachmentUse) []any  { return []any{u.RunKey, u.Key} }
 func usedCells(u *data.AttachmentUse) []any { return []any{u.Key} }
 
 func scanAmount(rows *sql.Rows) (q data.Quota, err error) {
-	err = rows.Scan(&q.Files, &q.Bytes)
-	return q, err
+	return sqldb.Scan(rows, &q, &q.Files, &q.Bytes)
 }
 
 // attachments stores the metadata of attachments.
@@ -111,40 +110,40 @@ type attachments beside
 
 // ReserveAttachment implements [data.Attachments].
 func (as attachments) ReserveAttachment(ctx context.Context, a *data.Attachment, most data.Quota) error {
-	args := []any{a.Project, a.User, a.Path, a.Filename, a.Type, a.Size, ms(a.CreatedAt), ms(a.CreatedAt)}
-	if err := checkText(args); err != nil {
+	args := []any{a.Project, a.User, a.Path, a.Filename, a.Type, a.Size, sqldb.Time(a.CreatedAt), sqldb.Time(a.CreatedAt)}
+	if err := sqldb.CheckText(args...); err != nil {
 		return err
 	}
-	return as.aside(ctx, func(tx *tx) error {
+	return as.w.Aside(ctx, func(tx *sqldb.Tx) error {
 		if most != (data.Quota{}) {
-			has, err := one(ctx, tx, scanAmount, selectAttached, a.Project, a.User)
+			has, err := sqldb.One(ctx, tx, scanAmount, selectAttached, a.Project, a.User)
 			if err != nil {
 				return err
 			}
 			if has.Files >= most.Files || has.Bytes+a.Size > most.Bytes {
-				return tx.fail(data.ErrQuota)
+				return tx.Fail(data.ErrQuota)
 			}
 		}
 		var err error
-		a.Key, err = one(ctx, tx, scalar[int64], insertAttachment, args...)
+		a.Key, err = sqldb.One(ctx, tx, sqldb.Scalar[int64], insertAttachment, args...)
 		return err
 	})
 }
 
 // AttachmentsOf implements [data.Attachments].
 func (as attachments) AttachmentsOf(ctx context.Context, project, user string) (data.Quota, error) {
-	if err := checkText([]any{project, user}); err != nil {
+	if err := sqldb.CheckText(project, user); err != nil {
 		return data.Quota{}, err
 	}
-	return one(ctx, as.read, scanAmount, selectAttached, project, user)
+	return sqldb.One(ctx, as.read, scanAmount, selectAttached, project, user)
 }
 
 // KeepAttachment implements [data.Attachments].
 func (as attachments) KeepAttachment(ctx context.Context, key, size int64) error {
-	return as.aside(ctx, func(tx *tx) error {
-		n, err := tx.count(keepAttachment, size, key)
+	return as.w.Aside(ctx, func(tx *sqldb.Tx) error {
+		n, err := tx.Count(keepAttachment, size, key)
 		if err == nil && n == 0 {
-			err = tx.fail(data.ErrNotFound)
+			err = tx.Fail(data.ErrNotFound)
 		}
 		return err
 	})
@@ -152,30 +151,30 @@ func (as attachments) KeepAttachment(ctx context.Context, key, size int64) error
 
 // LoseAttachments implements [data.Attachments].
 func (as attachments) LoseAttachments(ctx context.Context, keys ...int64) error {
-	return as.aside(ctx, func(tx *tx) error { return tx.exec(loseAttachments, as.d.list(keys)) })
+	return as.w.Aside(ctx, func(tx *sqldb.Tx) error { return tx.Exec(loseAttachments, as.read.DB.List(keys)) })
 }
 
 // AttachmentByPath implements [data.Attachments].
 func (as attachments) AttachmentByPath(ctx context.Context, project, path string) (data.Attachment, error) {
-	if checkText([]any{project, path}) != nil {
+	if sqldb.CheckText(project, path) != nil {
 		return data.Attachment{}, data.ErrNotFound
 	}
-	return one(ctx, as.read, scanAttachment, selectAttachment, project, path)
+	return sqldb.One(ctx, as.read, scanAttachment, selectAttachment, project, path)
 }
 
 // ResultFiles implements [data.Attachments].
 func (as attachments) ResultFiles(ctx context.Context, thread int64, calls []string, limit int) ([]data.Attachment, error) {
-	return all(ctx, as.read, scanAttachment, selectResults, thread, as.d.list(calls), limit)
+	return sqldb.All(ctx, as.read, scanAttachment, selectResults, thread, as.read.DB.List(calls), limit)
 }
 
 // UseAttachments implements [data.Attachments].
 func (as attachments) UseAttachments(ctx context.Context, project, user string, paths []string) (list []data.Attachment, err error) {
-	paths = slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return checkString(p) != nil })
+	paths = slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return sqldb.CheckText(p) != nil })
 	if len(paths) == 0 {
 		return nil, nil
 	}
-	err = as.aside(ctx, func(tx *tx) error {
-		list, err = all(ctx, tx, scanAttachment, touchAttachments, ms(time.Now()), project, as.d.list(paths), user)
+	err = as.w.Aside(ctx, func(tx *sqldb.Tx) error {
+		list, err = sqldb.All(ctx, tx, scanAttachment, touchAttachments, sqldb.Time(time.Now()), project, as.read.DB.List(paths), user)
 		return err
 	})
 	return list, err
@@ -183,14 +182,14 @@ func (as attachments) UseAttachments(ctx context.Context, project, user string, 
 
 // CollectAttachments implements [data.Attachments].
 func (as attachments) CollectAttachments(ctx context.Context, before time.Time, behind *data.Attachment, limit int) (list []data.Attachment, err error) {
-	err = as.aside(ctx, func(tx *tx) error {
-		if err := tx.exec(tightenUsed, ms(before), limit); err != nil {
+	err = as.w.Aside(ctx, func(tx *sqldb.Tx) error {
+		if err := tx.Exec(tightenUsed, sqldb.Time(before), limit); err != nil {
 			return err
 		}
-		if err := tx.exec(loseUnused, ms(before), limit); err != nil {
+		if err := tx.Exec(loseUnused, sqldb.Time(before), limit); err != nil {
 			return err
 		}
-		list, err = all(ctx, tx, scanAttachment, selectGone, ms(behind.UsedAt), behind.Key, limit)
+		list, err = sqldb.All(ctx, tx, scanAttachment, selectGone, sqldb.Time(behind.UsedAt), behind.Key, limit)
 		return err
 	})
 	return list, err
@@ -198,22 +197,22 @@ func (as attachments) CollectAttachments(ctx context.Context, before time.Time, 
 
 // ForgetAttachments implements [data.Attachments].
 func (as attachments) ForgetAttachments(ctx context.Context, keys ...int64) error {
-	return as.aside(ctx, func(tx *tx) error {
-		if err := tx.exec(deleteUses, as.d.list(keys)); err != nil {
+	return as.w.Aside(ctx, func(tx *sqldb.Tx) error {
+		if err := tx.Exec(deleteUses, as.read.DB.List(keys)); err != nil {
 			return err
 		}
-		return tx.exec(deleteAttachments, as.d.list(keys))
+		return tx.Exec(deleteAttachments, as.read.DB.List(keys))
 	})
 }
 
 // ExpireAttachments implements [data.Attachments].
 func (as attachments) ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (n int, err error) {
-	count, expire, args := countOfUser, expireOfUser, []any{project, user, ms(before)}
+	count, expire, args := countOfUser, expireOfUser, []any{project, user, sqldb.Time(before)}
 	if user == "" {
-		count, expire, args = countOfProject, expireOfProject, []any{project, ms(before)}
+		count, expire, args = countOfProject, expireOfProject, []any{project, sqldb.Time(before)}
 	}
 	if dry {
-		return one(ctx, as.read, scalar[int], count, args...)
+		return sqldb.One(ctx, as.read, sqldb.Scalar[int], count, args...)
 	}
-	return as.tidy(ctx, expire, args...)
+	return tidy(ctx, as.w, expire, args...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/janitor"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const auditColumns = `project_id, user_id, actor, action, thread_id, run_id, credential, address, request, subject, at`
@@ -41,14 +42,14 @@ SELECT count(*) FROM audit WHERE project_id = ? AND at < ?`
 
 func auditCells(a *data.Audit) []any {
 	return []any{
-		a.Project, a.User, a.Actor, a.Action, a.ThreadID, a.RunID, a.Credential, a.Address, a.Request, a.Subject, ms(a.At),
+		a.Project, a.User, a.Actor, a.Action, a.ThreadID, a.RunID, a.Credential, a.Address, a.Request, a.Subject, sqldb.Time(a.At),
 	}
 }
 
 func scanAudit(rows *sql.Rows, more ...any) (a data.Audit, err error) {
 	err = rows.Scan(append([]any{
 		&a.Project, &a.User, &a.Actor, &a.Action, &a.ThreadID, &a.RunID, &a.Credential, &a.Address, &a.Request, &a.Subject,
-		timeInto{&a.At},
+		sqldb.Into(&a.At),
 		&a.Key,
 	}, more...)...)
 	return a, err
@@ -96,8 +97,8 @@ func filterAudit(f *data.AuditFilter) (string, []any) {
 	and(f.User != "", "user_id = ?", f.User)
 	and(f.Actor != "", "actor = ?", f.Actor)
 	and(f.Action != "", "action = ?", f.Action)
-	and(!f.Since.IsZero(), "at >= ?", ms(f.Since))
-	and(!f.Until.IsZero(), "at < ?", ms(f.Until))
+	and(!f.Since.IsZero(), "at >= ?", sqldb.Time(f.Since))
+	and(!f.Until.IsZero(), "at < ?", sqldb.Time(f.Until))
 	return query.String(), args
 }
 
@@ -121,9 +122,9 @@ func (r reader) audit(ctx context.Context, f *data.AuditFilter) (p data.Page[dat
 	if !f.Count {
 		count, counting = uncounted, nil
 	}
-	p.Rows, err = all(ctx, r.q, func(rows *sql.Rows) (data.Audit, error) { return scanAudit(rows, &p.Total) },
+	p.Rows, err = sqldb.All(ctx, r.q, func(rows *sql.Rows) (data.Audit, error) { return scanAudit(rows, &p.Total) },
 		listAudit+count+pageOfAudit+where+belowAudit,
-		slices.Concat(counting, args, []any{ms(f.BeforeTime), f.BeforeKey, f.Limit + 1})...)
+		slices.Concat(counting, args, []any{sqldb.Time(f.BeforeTime), f.BeforeKey, f.Limit + 1})...)
 	if err != nil {
 		return p, err
 	}
@@ -139,15 +140,15 @@ func (r reader) audit(ctx context.Context, f *data.AuditFilter) (p data.Page[dat
 // ForgetAudit deletes a project's audit rows before a time and returns their number; with dry it only counts.
 func (r retention) ForgetAudit(ctx context.Context, project string, before time.Time, dry bool) (n int, err error) {
 	if dry {
-		return one(ctx, r.read, scalar[int], countOldAudit, project, ms(before))
+		return sqldb.One(ctx, r.read, sqldb.Scalar[int], countOldAudit, project, sqldb.Time(before))
 	}
 	for {
-		oldest, err := all(ctx, r.read, func(rows *sql.Rows) (data.Audit, error) { return scanAudit(rows) }, selectOldAudit, project, tidyRows)
+		oldest, err := sqldb.All(ctx, r.read, func(rows *sql.Rows) (data.Audit, error) { return scanAudit(rows) }, selectOldAudit, project, tidyRows)
 		if err != nil || len(oldest) == 0 {
 			return n, err
 		}
 		last := &oldest[len(oldest)-1]
-		some, err := r.tidySome(ctx, forgetAudit, project, ms(before), ms(last.At), last.Key)
+		some, err := tidySome(ctx, r.w, forgetAudit, project, sqldb.Time(before), sqldb.Time(last.At), last.Key)
 		if n += some; err != nil || some < tidyRows {
 			return n, err
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -41,10 +42,10 @@ type Blobs struct {
 }
 
 // Blobs returns the attachments' bytes in the database, which must be PostgreSQL.
-func (db *DB) Blobs() *Blobs { return &Blobs{beside{db.writer, db.read}, turnsOf(chunksWritten)} }
+func (db *DB) Blobs() *Blobs { return &Blobs{db.beside(), turnsOf(chunksWritten)} }
 
 // Put stores the bytes of r under a key, whole or not at all. The key must be new. The type and the disposition are in the row of the
-// attachment. What a killed server has left is deleted with that row.
+// attachment. Chunks that a killed server has left are deleted with that row.
 func (bs *Blobs) Put(ctx context.Context, key, _, _ string, r io.Reader) (err error) {
 	n := 0
 	defer func() {
@@ -79,12 +80,7 @@ func (bs *Blobs) write(ctx context.Context, query string, args ...any) (int64, e
 		return 0, err
 	}
 	defer end()
-	ctx = context.WithoutCancel(ctx)
-	res, err := bs.b.write.ExecContext(ctx, bs.b.d.statement(query, plain), args...)
-	if err != nil {
-		return 0, bs.b.d.explained(ctx, err)
-	}
-	return res.RowsAffected()
+	return bs.b.w.Session.Pool.Exec(context.WithoutCancel(ctx), query, args...)
 }
 
 // Open opens a blob. It fails with an error that wraps fs.ErrNotExist when there is none.
@@ -113,7 +109,7 @@ func (r *chunkReader) next() (bool, error) {
 	if r.last {
 		return false, nil
 	}
-	chunk, err := one(r.ctx, r.bs.b.read, scalar[[]byte], selectChunk, r.key, r.n)
+	chunk, err := sqldb.One(r.ctx, r.bs.b.read, sqldb.Scalar[[]byte], selectChunk, r.key, r.n)
 	if errors.Is(err, data.ErrNotFound) {
 		return false, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // Each request for a run looks up its thread. Concurrent lookups, for example after a commit for which many requests
@@ -14,7 +15,7 @@ import (
 // lookups is a reader that finds threads by name together.
 type lookups struct {
 	reader
-	read *pool
+	read *sqldb.Pool
 
 	mu      sync.Mutex // guards the fields below
 	busy    bool       // a statement is under way
@@ -88,11 +89,10 @@ func (l *lookups) find(ctx context.Context) {
 		names[i] = w.name
 	}
 	query := selectListedThreads
-	if l.d.unnest {
+	if !l.d.Single {
 		query = selectThreadsByID
 	}
-	args, f := l.d.elements(namesOf(names))
-	threads, err := all(ctx, formed{l.read, f}, scanThread, query, args...)
+	threads, err := sqldb.Find(ctx, l.read, scanThread, query, namesOf(names))
 	found := make(map[data.Name]*data.Thread, len(threads))
 	for i := range threads {
 		t := &threads[i]

@@ -63,8 +63,8 @@ func findTogether(t *testing.T, db *DB) {
 		})
 	}
 	all.Wait()
-	db.lookups.mu.Lock()
-	defer db.lookups.mu.Unlock()
+	db.mu.Lock()
+	defer db.mu.Unlock()
 	if db.busy || len(db.waiting) > 0 {
 		t.Errorf("busy %v, and %d wait", db.busy, len(db.waiting))
 	}
@@ -90,9 +90,9 @@ func findInOneStatement(t *testing.T, db *DB) {
 		})
 	}
 	for waiting := 0; waiting < 21; {
-		db.lookups.mu.Lock()
+		db.mu.Lock()
 		waiting = len(db.waiting)
-		db.lookups.mu.Unlock()
+		db.mu.Unlock()
 	}
 	db.find(t.Context())
 	if db.busy || len(db.waiting) > 0 {

@@ -31,20 +31,13 @@ func tapped(t *testing.T, run func(query string, do func() error) error) *DB {
 
 func tappedAt(t *testing.T, url string, run func(query string, do func() error) error) *DB {
 	t.Helper()
-	cfg := Config{URL: url, Migrate: true}.withDefaults()
-	d := sqliteDialect()
-	d.open = func(cfg Config, m mode) (*sqlx.DB, error) {
-		db, err := openSQLite(cfg, m)
-		if err != nil || m != writing {
-			return db, err
-		}
-		path := strings.TrimPrefix(cfg.URL, "sqlite:")
-		dsn := sqlite.DSN(path, cfg.LockTimeout, pragmas(path, m)...)
-		return sqlx.NewDb(sql.OpenDB(tap{db.Driver(), dsn, run}), "sqlite"), db.Close()
-	}
-	db, err := openAs(t.Context(), cfg, d)
+	db, err := Open(t.Context(), Config{URL: url, Migrate: true})
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
+	to := db.w.Pool.SQL
+	dsn := sqlite.DSN(strings.TrimPrefix(url, "sqlite:"), db.cfg.LockTimeout, "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(4000)")
+	db.w.Pool.SQL = sqlx.NewDb(sql.OpenDB(tap{to.Driver(), dsn, run}), "sqlite")
+	must(t, to.Close())
 	return db
 }
 

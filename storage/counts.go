@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // The instances of a cluster count the runs of all of them: QUEUED ones now and then, RUNNING ones under a lock when one is added.
@@ -29,8 +30,7 @@ type userCount struct {
 }
 
 func scanUserCount(rows *sql.Rows) (o userCount, err error) {
-	err = rows.Scan(&o.of.Project, &o.of.User, &o.n)
-	return o, err
+	return sqldb.Scan(rows, &o, &o.of.Project, &o.of.User, &o.n)
 }
 
 // countRunning counts the RUNNING runs of the requested projects and users, unless another instance does. On the database of one
@@ -45,11 +45,11 @@ func (vs *views) countRunning(asks []data.Ask) error {
 		vs.running[n] = 0
 		names = append(names, n)
 	}
-	return countRunning(vs.tx.ctx, vs.tx, vs.tx.d, names, vs.running)
+	return countRunning(vs.tx.Context(), vs.tx, vs.tx.DB, names, vs.running)
 }
 
 // countRunning adds up the RUNNING runs of projects, with those of their users, and of users.
-func countRunning(ctx context.Context, q querier, d *dialect, names []data.Name, sums map[data.Name]int) error {
+func countRunning(ctx context.Context, q sqldb.Querier, d *sqldb.DB, names []data.Name, sums map[data.Name]int) error {
 	var projects []string
 	var users []data.Name
 	for _, n := range names {
@@ -60,7 +60,7 @@ func countRunning(ctx context.Context, q querier, d *dialect, names []data.Name,
 		}
 	}
 	if len(projects) > 0 {
-		list, err := all(ctx, q, scanUserCount, countRunningOfProjects, d.list(projects))
+		list, err := sqldb.All(ctx, q, scanUserCount, countRunningOfProjects, d.List(projects))
 		if err != nil {
 			return err
 		}
@@ -72,8 +72,7 @@ func countRunning(ctx context.Context, q querier, d *dialect, names []data.Name,
 	if len(users) == 0 {
 		return nil
 	}
-	args, _ := d.elements(namesOf(users)) // arrays
-	list, err := all(ctx, q, scanUserCount, countRunningOfUsers, args...)
+	list, err := sqldb.All(ctx, q, scanUserCount, countRunningOfUsers, d.Arrays(namesOf(users))...)
 	for _, o := range list {
 		sums[o.of] = o.n
 	}
@@ -88,7 +87,7 @@ func (r keyed) CountRunning(ctx context.Context, names []data.Name) (map[data.Na
 
 // CountQueued counts QUEUED runs: see [data.ByKey].
 func (r keyed) CountQueued(ctx context.Context) (map[data.Name]int, error) {
-	list, err := all(ctx, r.q, scanUserCount, countQueued)
+	list, err := sqldb.All(ctx, r.q, scanUserCount, countQueued)
 	sums := make(map[data.Name]int)
 	for _, o := range list {
 		sums[o.of] = o.n

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // deletion removes rows of a kind. Its statement takes the keys of threads or runs and a number of rows.
@@ -147,9 +148,8 @@ ORDER BY d.thread_key, d.run_key LIMIT ?`
 
 // Deletions returns up to limit deletions of which parts are left: see [data.ByKey].
 func (r keyed) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
-	return all(ctx, r.q, func(rows *sql.Rows) (d data.Deletion, err error) {
-		err = rows.Scan(&d.ThreadKey, &d.RunKey, &d.Events, &d.Last, &d.Project)
-		return d, err
+	return sqldb.All(ctx, r.q, func(rows *sql.Rows) (d data.Deletion, err error) {
+		return sqldb.Scan(rows, &d, &d.ThreadKey, &d.RunKey, &d.Events, &d.Last, &d.Project)
 	}, selectDeletions, afterThread, afterRun, limit)
 }
 
@@ -183,14 +183,14 @@ func (tx *commitTx) applyDeletes() error {
 		return err
 	}
 	list = slices.DeleteFunc(list, func(d *data.Delete) bool { return !d.Left })
-	write(tx, list, noteDeletion, func(d **data.Delete) []any {
+	sqldb.Write(tx.Tx, list, noteDeletion, func(d **data.Delete) []any {
 		events := 0
 		if (*d).Events {
 			events = 1
 		}
-		return []any{(*d).ThreadKey, (*d).RunKey, events, (*d).Last, tx.w.instance}
+		return []any{(*d).ThreadKey, (*d).RunKey, events, (*d).Last, tx.c.w.Instance()}
 	})
-	return tx.send()
+	return tx.Send()
 }
 
 // lockDeletions locks the threads of the deletions against Seal, and returns the deletions whose threads exist.
@@ -201,12 +201,12 @@ func (tx *commitTx) lockDeletions() ([]*data.Delete, error) {
 		threads = append(threads, d.ThreadKey)
 	}
 	slices.Sort(threads)
-	locked, err := all(tx.ctx, tx, scalar[int64], lockThreadsOfDeletions, tx.d.list(slices.Compact(threads)))
+	locked, err := sqldb.All(tx.Context(), tx, sqldb.Scalar[int64], lockThreadsOfDeletions, tx.DB.List(slices.Compact(threads)))
 	if err != nil {
 		return nil, err
 	}
 	list := slices.DeleteFunc(tx.deletes, func(d *data.Delete) bool { return !slices.Contains(locked, d.ThreadKey) })
-	return list, tx.exec(reserveEventIDs, tx.d.list(locked))
+	return list, tx.Exec(reserveEventIDs, tx.DB.List(locked))
 }
 
 // removal removes a part of the deletions of a transaction.
@@ -217,17 +217,17 @@ type removal struct {
 
 // some removes the next rows of some kinds that belong to threads or runs, one kind after the other. It reports whether rows may be left.
 func (r *removal) some(kinds []deletion, keys []int64) (left bool, err error) {
-	list := r.d.list(keys)
+	list := r.DB.List(keys)
 	for i := range kinds {
 		if r.rows <= 0 {
 			return true, nil
 		}
 		if before := kinds[i].before; before != "" {
-			if err := r.exec(before, longAgo(), list); err != nil {
+			if err := r.Exec(before, longAgo(), list); err != nil {
 				return false, err
 			}
 		}
-		n, err := r.count(kinds[i].remove, list, r.rows)
+		n, err := r.Count(kinds[i].remove, list, r.rows)
 		if err != nil {
 			return false, err
 		}
@@ -258,7 +258,7 @@ func (r *removal) deleteRuns(list []*data.Delete, events bool) error {
 	if left {
 		return nil
 	}
-	return r.exec(forgetDeletionsOfRuns, r.d.list(threads), r.d.list(runs))
+	return r.Exec(forgetDeletionsOfRuns, r.DB.List(threads), r.DB.List(runs))
 }
 
 // deleteEvents removes the next events of runs, and the spans they lay in.
@@ -267,14 +267,14 @@ func (r *removal) deleteEvents(runs []int64) (left bool, err error) {
 		return left, err
 	}
 	for r.rows > 0 {
-		span, err := one(r.ctx, r, scanSpan, selectSharedSpan, r.d.list(runs))
+		span, err := sqldb.One(r.Context(), r, scanSpan, selectSharedSpan, r.DB.List(runs))
 		if errors.Is(err, data.ErrNotFound) {
 			return r.some([]deletion{spanRows}, runs)
 		}
 		if err != nil {
 			return false, err
 		}
-		if err := cmp.Or(r.deleteSealed(&span), r.exec(deleteSpan, span.RunKey, span.N)); err != nil {
+		if err := cmp.Or(r.deleteSealed(&span), r.Exec(deleteSpan, span.RunKey, span.N)); err != nil {
 			return false, err
 		}
 		r.rows--
@@ -287,9 +287,9 @@ func (r *removal) deleteRows(runs []int64) (left bool, err error) {
 	if left, err := r.some(runRows, runs); left || err != nil {
 		return left, err
 	}
-	keys := r.d.list(runs)
+	keys := r.DB.List(runs)
 	r.rows -= len(runs)
-	return false, cmp.Or(r.exec(deleteTerms, keys), r.exec(deleteRunInputs, keys), r.exec(deleteRuns, keys))
+	return false, cmp.Or(r.Exec(deleteTerms, keys), r.Exec(deleteRunInputs, keys), r.Exec(deleteRuns, keys))
 }
 
 // deleteThread removes the next rows of a thread, then its runs, and at last the thread.
@@ -298,12 +298,12 @@ func (r *removal) deleteThread(key int64) (left bool, err error) {
 		return left, err
 	}
 	for r.rows > 0 {
-		runs, err := all(r.ctx, r, scalar[int64], runsOfThread, key, r.rows)
+		runs, err := sqldb.All(r.Context(), r, sqldb.Scalar[int64], runsOfThread, key, r.rows)
 		if err != nil {
 			return false, err
 		}
 		if len(runs) == 0 {
-			return false, cmp.Or(r.exec(deleteThreadState, key), r.exec(deleteThread, key), r.exec(forgetDeletionsOfThread, key))
+			return false, cmp.Or(r.Exec(deleteThreadState, key), r.Exec(deleteThread, key), r.Exec(forgetDeletionsOfThread, key))
 		}
 		if left, err := r.some([]deletion{keyRows}, runs); left || err != nil {
 			return left, err
@@ -316,4 +316,4 @@ func (r *removal) deleteThread(key int64) (left bool, err error) {
 }
 
 // longAgo is when an attachment that no run uses any more was last used, so that it is collected soon.
-func longAgo() time.Time { return ms(time.Unix(0, 0)) }
+func longAgo() any { return sqldb.Time(time.Unix(0, 0)) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -81,7 +82,7 @@ func (r logReader) readOn(ctx context.Context, thread int64, p *eventlog.Page, l
 		size += len(row.Payload)
 		return size < maxPage
 	}
-	rows, err := some(ctx, r.q, scanRow, fits, selectEvents, thread, p.End(), limit)
+	rows, err := sqldb.Some(ctx, r.q, scanRow, fits, selectEvents, thread, p.End(), limit)
 	if err != nil {
 		return false, err
 	}
@@ -91,7 +92,7 @@ func (r logReader) readOn(ctx context.Context, thread int64, p *eventlog.Page, l
 			return more, err
 		}
 		if err := p.Add(&rows[i]); err != nil {
-			return false, r.q.failed(ctx, err)
+			return false, r.q.Failed(ctx, err)
 		}
 	}
 	if len(rows) == 0 {
@@ -114,11 +115,11 @@ func (r logReader) fill(ctx context.Context, thread int64, p *eventlog.Page, bef
 
 // LastEventID returns the id of the thread's last event, also when that event has been removed.
 func (r logReader) LastEventID(ctx context.Context, threadKey int64) (int64, error) {
-	seq, err := one(ctx, r.q, scalar[int64], selectLastSeq, threadKey)
+	seq, err := sqldb.One(ctx, r.q, sqldb.Scalar[int64], selectLastSeq, threadKey)
 	if err != nil {
 		return 0, err
 	}
-	id, err := one(ctx, r.q, scalar[int64], selectLastEvent, threadKey)
+	id, err := sqldb.One(ctx, r.q, sqldb.Scalar[int64], selectLastEvent, threadKey)
 	if errors.Is(err, data.ErrNotFound) {
 		return seq, nil
 	}
@@ -131,7 +132,7 @@ func (r logReader) nameRuns(ctx context.Context, threadKey int64, events []data.
 		return 0, nil
 	}
 	first, last := events[0].ID, events[len(events)-1].ID
-	spans, err := whole(ctx, r.q, scanSpan, len(events)+maxCount, selectSpansOver, threadKey, last, threadKey, first)
+	spans, err := sqldb.Whole(ctx, r.q, scanSpan, len(events)+maxCount, selectSpansOver, threadKey, last, threadKey, first)
 	if err != nil {
 		return 0, err
 	}
@@ -184,27 +185,25 @@ LIMIT ?`
 )
 
 func spanCells(s *data.Span) []any {
-	return []any{s.RunKey, s.N, s.ThreadKey, s.RunID, s.Generation, s.First, s.ThreadKey, s.Last, raw(s.State)}
+	return []any{s.RunKey, s.N, s.ThreadKey, s.RunID, s.Generation, s.First, s.ThreadKey, s.Last, sqldb.JSON(s.State)}
 }
 
 func spanEndCells(e *data.SpanEnd) []any { return []any{e.Last, e.RunKey, e.N} }
 
 func scanRow(rows *sql.Rows) (r eventlog.Row, err error) {
-	err = rows.Scan(&r.First, &r.Last, &r.Run, &r.Payload)
-	return r, err
+	return sqldb.Scan(rows, &r, &r.First, &r.Last, &r.Run, &r.Payload)
 }
 
 func scanSpan(rows *sql.Rows) (s data.Span, err error) {
-	err = rows.Scan(&s.RunKey, &s.N, &s.ThreadKey, &s.RunID, &s.Generation, &s.First, &s.Last, rawInto{&s.State})
-	return s, err
+	return sqldb.Scan(rows, &s, &s.RunKey, &s.N, &s.ThreadKey, &s.RunID, &s.Generation, &s.First, &s.Last, sqldb.Into(&s.State))
 }
 
 // Spans returns the run's spans in order.
 func (r logReader) Spans(ctx context.Context, runKey int64) ([]data.Span, error) {
-	return whole(ctx, r.q, scanSpan, maxCount, selectSpans, runKey)
+	return sqldb.Whole(ctx, r.q, scanSpan, maxCount, selectSpans, runKey)
 }
 
 // SpanAfter returns the thread's first span that begins after the event.
 func (r logReader) SpanAfter(ctx context.Context, threadKey, eventID int64) (data.Span, error) {
-	return one(ctx, r.q, scanSpan, selectSpanAfter, threadKey, eventID)
+	return sqldb.One(ctx, r.q, scanSpan, selectSpanAfter, threadKey, eventID)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // A page of events that is read while a run goes has none of the run's, which would be without its name.
@@ -58,17 +59,17 @@ func TestEventsAreReadWhileTheirRunGoes(t *testing.T) {
 	})
 }
 
-// meanwhile is a querier that calls happens before the first of some queries.
+// meanwhile is a Querier that calls happens before the first of some queries.
 type meanwhile struct {
-	querier
+	sqldb.Querier
 	queries []string
 	happens func()
 }
 
-func (m *meanwhile) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+func (m *meanwhile) Query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
 	if slices.Contains(m.queries, query) && m.happens != nil {
 		m.happens()
 		m.happens = nil
 	}
-	return m.querier.query(ctx, query, args)
+	return m.Querier.Query(ctx, query, args)
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,7 @@ func fillRuns(tb testing.TB, db *DB, n int) {
 	tb.Helper()
 	numbers := fmt.Sprintf("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
 	no, at := "0", func(i string) string { return "(" + i + ") * 1000" }
-	if db.d.name == "postgres" {
+	if db.d.Name == "postgres" {
 		no, at = "FALSE", func(i string) string { return "to_timestamp(" + i + ")" }
 	}
 	for _, query := range []string{
@@ -30,7 +31,7 @@ func fillRuns(tb testing.TB, db *DB, n int) {
 		`INSERT INTO run_inputs (run_key, input_query, parent_run) SELECT key, 'say number ' || key, '' FROM runs`,
 		`ANALYZE`,
 	} {
-		if _, err := db.write.ExecContext(tb.Context(), query); err != nil {
+		if _, err := db.w.Pool.SQL.ExecContext(tb.Context(), query); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -39,18 +40,17 @@ func fillRuns(tb testing.TB, db *DB, n int) {
 // fillTerms writes the terms of all runs.
 func fillTerms(tb testing.TB, db *DB) {
 	tb.Helper()
-	if _, err := db.write.ExecContext(tb.Context(), `
+	if _, err := db.w.Pool.SQL.ExecContext(tb.Context(), `
 INSERT INTO ended_runs (run_key, project_id, agent, status, code, first_generation, created_at, begun_at, finished_at)
 SELECT key, project_id, agent, status, '', answered, created_at, created_at, created_at FROM runs`); err != nil {
 		tb.Fatal(err)
 	}
-	if _, err := db.RollUp(tb.Context(), time.UnixMilli(0)); err != nil {
-		tb.Fatal(err)
-	}
-	db.drop() // RollUp keeps SQLite's one connection that writes
-	if _, err := db.write.ExecContext(tb.Context(), `ANALYZE`); err != nil {
-		tb.Fatal(err)
-	}
+	other, err := Open(tb.Context(), db.cfg) // RollUp keeps SQLite's one connection that writes
+	must(tb, err)
+	_, err = other.RollUp(tb.Context(), time.UnixMilli(0))
+	must(tb, errors.Join(err, other.Close()))
+	_, err = db.w.Pool.SQL.ExecContext(tb.Context(), `ANALYZE`)
+	must(tb, err)
 }
 
 // BenchmarkRuns lists a page of 200 000 runs by each filter, newest and oldest. It also opens their database, and reads their

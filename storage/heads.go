@@ -6,6 +6,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -39,13 +40,13 @@ func (r keyed) LogHeads(ctx context.Context, of []data.LogPlace) ([]data.LogHead
 	for i, log := range of {
 		threads[i], after[log.Thread] = log.Thread, log.After
 	}
-	heads, err := all(ctx, r.q, func(rows *sql.Rows) (h data.LogHead, err error) {
+	heads, err := sqldb.All(ctx, r.q, func(rows *sql.Rows) (h data.LogHead, err error) {
 		var written int64
 		err = rows.Scan(&h.Thread, &h.Removals, &h.Last, &written, &h.Busy)
 		h.Last = max(h.Last, written)
 		return h, err
-	}, selectLogHeads, r.d.list(threads))
-	if err != nil || r.d.single {
+	}, selectLogHeads, r.d.List(threads))
+	if err != nil || r.d.Single {
 		return heads, err
 	}
 	return heads, r.readLatest(ctx, heads, after)
@@ -53,7 +54,7 @@ func (r keyed) LogHeads(ctx context.Context, of []data.LogPlace) ([]data.LogHead
 
 // readLatest reads the first events of logs behind these, some of maxPage at most.
 func (r keyed) readLatest(ctx context.Context, heads []data.LogHead, after map[int64]int64) error {
-	var threads, places int8s
+	var threads, places sqldb.Int8s
 	grown := make(map[int64]*data.LogHead)
 	for i := range heads {
 		h := &heads[i]
@@ -69,7 +70,7 @@ func (r keyed) readLatest(ctx context.Context, heads []data.LogHead, after map[i
 		runID string
 	}
 	size := 0
-	rows, err := some(ctx, r.q, func(rows *sql.Rows) (l row, err error) {
+	rows, err := sqldb.Some(ctx, r.q, func(rows *sql.Rows) (l row, err error) {
 		err = rows.Scan(&l.Thread, &l.First, &l.Last, &l.Run, &l.Payload, &l.runID)
 		return l, err
 	}, func(l row) bool {
@@ -85,7 +86,7 @@ func (r keyed) readLatest(ctx context.Context, heads []data.LogHead, after map[i
 		}
 		p := eventlog.NewPage(h.Thread, from, int(l.Last-from))
 		if err := p.Add(&l.Row); err != nil {
-			return r.q.failed(ctx, err)
+			return r.q.Failed(ctx, err)
 		}
 		for j := range p.Events {
 			p.Events[j].RunID = l.runID

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -50,9 +51,8 @@ func (s dayInto) Scan(src any) error {
 
 // HistoryDay returns the latest UTC day before that of a time with messages of the thread.
 func (r reader) HistoryDay(ctx context.Context, project string, threadKey int64, before time.Time) (time.Time, error) {
-	return one(ctx, r.q, func(rows *sql.Rows) (day time.Time, err error) {
-		err = rows.Scan(dayInto{&day})
-		return day, err
+	return sqldb.One(ctx, r.q, func(rows *sql.Rows) (day time.Time, err error) {
+		return sqldb.Scan(rows, &day, dayInto{&day})
 	}, selectHistoryDay, threadKey, project, dayOf(before))
 }
 

@@ -9,8 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
+	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/sqlite"
 )
 
@@ -65,22 +64,21 @@ type Snapshot struct {
 // Inspect examines a database without changing it, also while a server has it. An error says why a server could not
 // use it; the report then has the results so far. An older schema is no error. This process must not have a SQLite file open, except as its server.
 func Inspect(ctx context.Context, cfg Config) (r Report, err error) {
-	cfg = cfg.withDefaults()
-	d, err := dialectOf(cfg.URL)
+	cfg, d, err := cfg.database()
 	if err != nil {
 		return r, err
 	}
-	r.Wanted = schemaVersion(d)
-	if !d.single {
-		if err := checkDatabase(ctx, cfg, d); err != nil {
+	r.Wanted = cfg.schemaVersion()
+	if !d.Single {
+		if err := checkDatabase(ctx, d); err != nil {
 			return r, err
 		}
-		reads, err := d.open(cfg, reading)
+		reads, err := d.Open(sqldb.Reading)
 		if err != nil {
 			return r, err
 		}
 		defer func() { err = errors.Join(err, reads.Close()) }()
-		err = r.examine(ctx, &pool{DB: reads, d: d})
+		err = r.examine(ctx, cfg, reads)
 		return r, err
 	}
 	path, err := sqlite.Path(cfg.URL)
@@ -100,30 +98,29 @@ func Inspect(ctx context.Context, cfg Config) (r Report, err error) {
 
 // examineFile is examine for a SQLite file, in whose pages it looks for damage. It reads the file beside a server as SQLite does, otherwise as
 // it lies there.
-func (r *Report) examineFile(ctx context.Context, path string, cfg Config, d *dialect) (err error) {
-	var reads *sqlx.DB
+func (r *Report) examineFile(ctx context.Context, path string, cfg Config, d *sqldb.DB) (err error) {
 	var done func() error
+	p := &sqldb.Pool{DB: d}
 	if r.Held {
-		if reads, err = d.open(cfg, reading); err == nil {
-			done = reads.Close
+		if p, err = d.Open(sqldb.Reading); err == nil {
+			done = p.Close
 		}
 	} else {
-		reads, done, err = sqlite.View(path)
+		p.SQL, done, err = sqlite.View(path)
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	p := &pool{DB: reads, d: d}
-	if err := d.check(ctx, p); err != nil {
+	if err := checkSQLite(ctx, p); err != nil {
 		return err
 	}
-	if err := r.examine(ctx, p); err != nil {
+	if err := r.examine(ctx, cfg, p); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, pagesTime)
 	defer cancel()
-	err = sqlite.CheckPages(limited, reads)
+	err = sqlite.CheckPages(limited, p.SQL)
 	if limited.Err() != nil && ctx.Err() == nil {
 		r.Unread, err = true, nil
 	}
@@ -133,17 +130,17 @@ func (r *Report) examineFile(ctx context.Context, path string, cfg Config, d *di
 // pagesTime bounds the search for damage, during which the WAL of a server grows.
 const pagesTime = 10 * time.Second
 
-// examine reads what the database says of itself.
-func (r *Report) examine(ctx context.Context, p *pool) error {
-	if err := errors.Join(r.software(ctx, p.d, p), r.activity(ctx, p.d, p)); err != nil {
+// examine reads the state of the database.
+func (r *Report) examine(ctx context.Context, cfg Config, p *sqldb.Pool) error {
+	if err := errors.Join(r.software(ctx, p), r.activity(ctx, p)); err != nil {
 		return err
 	}
 	r.Exists = true
-	err := checkSchema(ctx, p.d, p)
+	err := cfg.checkSchema(ctx, p)
 	if errors.Is(err, ErrSchema) && !errors.Is(err, errOtherSchema) {
 		err = nil
 	}
-	if v, readErr := one(ctx, p, scalar[int64], selectVersion); readErr == nil {
+	if v, readErr := sqldb.One(ctx, p, sqldb.Scalar[int64], selectVersion); readErr == nil {
 		r.Schema = v
 	}
 	if err == nil && r.Schema >= r.Wanted {
@@ -153,11 +150,11 @@ func (r *Report) examine(ctx context.Context, p *pool) error {
 }
 
 // hasKeys looks for an API key that is good.
-func hasKeys(ctx context.Context, q querier) (bool, error) {
+func hasKeys(ctx context.Context, q sqldb.Querier) (bool, error) {
 	const page = 100
 	now := time.Now()
 	for after := ""; ; {
-		list, err := all(ctx, q, scanAPIKey, listAPIKeys, after, page)
+		list, err := sqldb.All(ctx, q, scanAPIKey, listAPIKeys, after, page)
 		if err != nil {
 			return false, err
 		}
@@ -196,20 +193,20 @@ func (r *Report) file(path string) (err error) {
 }
 
 // software reads the database's version, and PostgreSQL's time.
-func (r *Report) software(ctx context.Context, d *dialect, q querier) (err error) {
-	if d.single {
-		if r.Software, err = one(ctx, q, scalar[string], selectSQLiteVersion); err != nil {
+func (r *Report) software(ctx context.Context, q *sqldb.Pool) (err error) {
+	if q.DB.Single {
+		if r.Software, err = sqldb.One(ctx, q, sqldb.Scalar[string], selectSQLiteVersion); err != nil {
 			return err
 		}
 		r.Software = "SQLite " + r.Software
 		return nil
 	}
-	if r.Software, err = one(ctx, q, scalar[string], selectServerVersion); err != nil {
+	if r.Software, err = sqldb.One(ctx, q, sqldb.Scalar[string], selectServerVersion); err != nil {
 		return err
 	}
 	r.Software = "PostgreSQL " + r.Software
 	before := time.Now()
-	at, err := one(ctx, q, scalar[int64], selectClock)
+	at, err := sqldb.One(ctx, q, sqldb.Scalar[int64], selectClock)
 	if err != nil {
 		return err
 	}
@@ -218,17 +215,16 @@ func (r *Report) software(ctx context.Context, d *dialect, q querier) (err error
 	return nil
 }
 
-// activity reads what other sessions of PostgreSQL do to all.
-func (r *Report) activity(ctx context.Context, d *dialect, q querier) (err error) {
-	if d.single {
+// activity reads how other sessions of PostgreSQL affect all.
+func (r *Report) activity(ctx context.Context, q *sqldb.Pool) (err error) {
+	if q.DB.Single {
 		return nil
 	}
-	if r.Queue, err = one(ctx, q, scalar[float64], selectQueueUsage); err != nil {
+	if r.Queue, err = sqldb.One(ctx, q, sqldb.Scalar[float64], selectQueueUsage); err != nil {
 		return err
 	}
-	r.Snapshots, err = all(ctx, q, func(rows *sql.Rows) (s Snapshot, err error) {
-		err = rows.Scan(&s.PID, &s.User, &s.Application, &s.Addr, timeInto{&s.Since})
-		return s, err
+	r.Snapshots, err = sqldb.All(ctx, q, func(rows *sql.Rows) (s Snapshot, err error) {
+		return sqldb.Scan(rows, &s, &s.PID, &s.User, &s.Application, &s.Addr, sqldb.Into(&s.Since))
 	}, selectSnapshots)
 	return err
 }

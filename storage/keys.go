@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -46,7 +48,7 @@ type keys struct {
 	free  []int64    // taken on PostgreSQL, and not given yet
 	taken time.Time  // when free was taken
 
-	noted int64 // up to which keys SQLite notes that they are given; guarded by writer.mu
+	noted int64 // up to which keys SQLite notes that they are given; guarded by the writer's lock
 }
 
 // NewThreadKey returns the key of a thread to come, which it never returns again: see [data.Store]. It does not wait for commits.
@@ -60,7 +62,7 @@ func (c *committer) NewRunKey(ctx context.Context) (int64, error) { return c.new
 func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if c.d.single {
+	if c.d.Single {
 		if !k.known {
 			return 0, errors.New("a key before Join")
 		}
@@ -69,9 +71,8 @@ func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) 
 	}
 	if len(k.free) == 0 || time.Since(k.taken) > k.serves {
 		now := time.Now()
-		k.free = nil
-		if err := c.write.SelectContext(ctx, &k.free, c.d.statement(reserveKeys, plain), k.table, keysAtOnce); err != nil { // beside the session
-			return 0, c.d.explained(ctx, err)
+		if k.free, err = sqldb.All(ctx, c.w.Session.Pool.Unprepared(), sqldb.Scalar[int64], reserveKeys, k.table, keysAtOnce); err != nil {
+			return 0, err
 		}
 		k.taken = now
 	}
@@ -80,11 +81,11 @@ func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) 
 }
 
 // count finds out which key of a SQLite table comes next. From then on only this process inserts rows.
-func (k *keys) count(tx *tx) error {
-	if !tx.d.single {
+func (k *keys) count(tx *sqldb.Tx) error {
+	if !tx.DB.Single {
 		return nil
 	}
-	last, err := all(tx.ctx, tx, scalar[int64], selectLastKey, k.table)
+	last, err := sqldb.All(tx.Context(), tx, sqldb.Scalar[int64], selectLastKey, k.table)
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func (k *keys) count(tx *tx) error {
 
 // note stores in SQLite that keys are given, before rows with these keys are inserted: a deleted row's key is not given again.
 func (k *keys) note(tx *commitTx, given []int64) error {
-	if !tx.d.single || len(given) == 0 {
+	if !tx.DB.Single || len(given) == 0 {
 		return nil
 	}
 	last := slices.Max(given)
@@ -108,7 +109,7 @@ func (k *keys) note(tx *commitTx, given []int64) error {
 		return nil
 	}
 	last += keysAhead
-	if err := tx.exec(giveKeys, last, k.table, last); err != nil {
+	if err := tx.Exec(giveKeys, last, k.table, last); err != nil {
 		return err
 	}
 	tx.committed = append(tx.committed, func() { k.noted = last })

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -52,19 +53,19 @@ func (vs *views) lock(asks []data.Ask) error {
 			names[a.Name] = true
 		}
 	}
-	named, err := find(vs.tx, scanThreadHead, selectThreadsNamed, namesOf(slices.Collect(maps.Keys(names))))
+	named, err := sqldb.Find(vs.tx.Context(), vs.tx, scanThreadHead, selectThreadsNamed, namesOf(slices.Collect(maps.Keys(names))))
 	if err != nil {
 		return err
 	}
 	heads := named
-	if !vs.tx.d.single || len(threads) > 0 {
+	if !vs.tx.DB.Single || len(threads) > 0 {
 		for _, h := range named {
 			threads[h.Key] = true
 		}
 		if err := vs.await(asks, named); err != nil {
 			return err
 		}
-		heads, err = find(vs.tx, scanThreadHead, lockThreads, keysOf(slices.Collect(maps.Keys(threads))))
+		heads, err = sqldb.Find(vs.tx.Context(), vs.tx, scanThreadHead, lockThreads, keysOf(slices.Collect(maps.Keys(threads))))
 	}
 	for _, h := range heads {
 		v := vs.empty()
@@ -72,11 +73,11 @@ func (vs *views) lock(asks []data.Ask) error {
 		vs.keep(v)
 		delete(threads, h.Key)
 	}
-	if err != nil || vs.tx.d.single {
+	if err != nil || vs.tx.DB.Single {
 		return err
 	}
 	vs.elsewhere = make(map[any]bool)
-	existing, err := find(vs.tx, scalar[int64], selectThreadKeys, keysOf(slices.Collect(maps.Keys(threads)))) // the others are gone
+	existing, err := sqldb.Find(vs.tx.Context(), vs.tx, sqldb.Scalar[int64], selectThreadKeys, keysOf(slices.Collect(maps.Keys(threads)))) // the others are gone
 	for _, key := range existing {
 		vs.elsewhere[key] = true
 	}
@@ -97,7 +98,7 @@ func (vs *views) lock(asks []data.Ask) error {
 // each other.
 func (vs *views) await(asks []data.Ask, named []data.ThreadHead) error {
 	i := slices.IndexFunc(asks, func(a data.Ask) bool { return a.Await })
-	if i < 0 || vs.tx.d.single {
+	if i < 0 || vs.tx.DB.Single {
 		return nil
 	}
 	key := asks[i].Thread
@@ -106,12 +107,12 @@ func (vs *views) await(asks []data.Ask, named []data.ThreadHead) error {
 			key = named[j].Key
 		}
 	}
-	err := vs.tx.session.exec(vs.tx.ctx, fmt.Sprintf(awaitThread, key))
-	if isLocked(err) {
-		return vs.tx.define(stopAwaiting)
+	err := vs.tx.Try(fmt.Sprintf(awaitThread, key))
+	if sqldb.IsLocked(err) {
+		return vs.tx.Define(stopAwaiting)
 	}
 	if err != nil {
-		return vs.tx.failed(vs.tx.ctx, err)
+		return vs.tx.Failed(vs.tx.Context(), err)
 	}
 	return nil
 }
@@ -144,7 +145,7 @@ func (vs *views) lockNew(asks []data.Ask, threads map[data.Name]bool) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	held, err := find(vs.tx, scalar[int64], lockNames, keysOf(slices.Collect(maps.Keys(wanted))))
+	held, err := sqldb.Find(vs.tx.Context(), vs.tx, sqldb.Scalar[int64], lockNames, keysOf(slices.Collect(maps.Keys(wanted))))
 	for _, id := range held {
 		for _, what := range wanted[id] {
 			vs.elsewhere[what] = true

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const memoColumns = `run_key, generation, step, place, tool, agent, hash, call_id, begun, done, output, event`
@@ -32,19 +33,18 @@ const maxMemos = 1_000_000
 
 func memoCells(m *data.Memo) []any {
 	return []any{
-		m.RunKey, m.Generation, m.Step, m.Place, m.Tool, m.Agent, m.Hash, m.CallID, m.Begun, m.Done, raw(m.Output), m.Event,
+		m.RunKey, m.Generation, m.Step, m.Place, m.Tool, m.Agent, m.Hash, m.CallID, m.Begun, m.Done, sqldb.JSON(m.Output), m.Event,
 	}
 }
 
 func scanMemo(rows *sql.Rows) (m data.Memo, err error) {
-	err = rows.Scan(&m.RunKey, &m.Generation, &m.Step, &m.Place, &m.Tool, &m.Agent, &m.Hash, &m.CallID,
-		&m.Begun, &m.Done, rawInto{&m.Output}, &m.Event)
-	return m, err
+	return sqldb.Scan(rows, &m, &m.RunKey, &m.Generation, &m.Step, &m.Place, &m.Tool, &m.Agent, &m.Hash, &m.CallID,
+		&m.Begun, &m.Done, sqldb.Into(&m.Output), &m.Event)
 }
 
 // Memos returns the records of one generation of the run.
 func (r keyed) Memos(ctx context.Context, runKey int64, generation int) ([]data.Memo, error) {
-	return whole(ctx, r.q, scanMemo, maxMemos, selectMemos, runKey, generation)
+	return sqldb.Whole(ctx, r.q, scanMemo, maxMemos, selectMemos, runKey, generation)
 }
 
 const interruptColumns = `run_key, interrupt_id, step, place, frontend, tool, body, status, payload, expires_at,
@@ -92,21 +92,20 @@ ORDER BY expires_at LIMIT ?`
 
 func interruptCells(i *data.Interrupt) []any {
 	return []any{
-		i.RunKey, i.ID, i.Step, i.Place, i.Frontend, i.Tool, raw(i.Body), i.Status, raw(i.Payload),
-		msOrNull(i.ExpiresAt), ms(i.CreatedAt), i.RunKey, i.RunKey,
+		i.RunKey, i.ID, i.Step, i.Place, i.Frontend, i.Tool, sqldb.JSON(i.Body), i.Status, sqldb.JSON(i.Payload),
+		sqldb.Time(i.ExpiresAt), sqldb.Time(i.CreatedAt), i.RunKey, i.RunKey,
 	}
 }
 
 func scanInterrupt(rows *sql.Rows) (i data.Interrupt, err error) {
-	err = rows.Scan(&i.RunKey, &i.ID, &i.Step, &i.Place, &i.Frontend, &i.Tool, rawInto{&i.Body}, &i.Status,
-		rawInto{&i.Payload}, timePtrInto{&i.ExpiresAt}, timeInto{&i.CreatedAt})
-	return i, err
+	return sqldb.Scan(rows, &i, &i.RunKey, &i.ID, &i.Step, &i.Place, &i.Frontend, &i.Tool, sqldb.Into(&i.Body), &i.Status,
+		sqldb.Into(&i.Payload), sqldb.Into(&i.ExpiresAt), sqldb.Into(&i.CreatedAt))
 }
 
-func answerCells(a *data.Answer) []any { return []any{raw(a.Payload), a.RunKey, a.ID} }
+func answerCells(a *data.Answer) []any { return []any{sqldb.JSON(a.Payload), a.RunKey, a.ID} }
 
 func completionCells(a *data.Answer) []any {
-	return []any{raw(a.Output), a.RunKey, a.Generation, a.Step, a.Place}
+	return []any{sqldb.JSON(a.Output), a.RunKey, a.Generation, a.Step, a.Place}
 }
 
 func withdrawnCells(w *data.Withdraw) []any { return []any{w.RunKey} }
@@ -120,19 +119,17 @@ type asked struct {
 }
 
 func scanAsked(rows *sql.Rows) (a asked, err error) {
-	err = rows.Scan(&a.thread, &a.RunKey, &a.ID, &a.Step, &a.Place, &a.Frontend, &a.Status, &a.Expired,
-		timeInto{&a.created}, &a.key)
-	return a, err
+	return sqldb.Scan(rows, &a, &a.thread, &a.RunKey, &a.ID, &a.Step, &a.Place, &a.Frontend, &a.Status, &a.Expired, sqldb.Into(&a.created), &a.key)
 }
 
 // Interrupts returns the run's interrupts, oldest first.
 func (r keyed) Interrupts(ctx context.Context, runKey int64) ([]data.Interrupt, error) {
-	return whole(ctx, r.q, scanInterrupt, maxCount, selectInterrupts, runKey)
+	return sqldb.Whole(ctx, r.q, scanInterrupt, maxCount, selectInterrupts, runKey)
 }
 
 // Expired returns up to limit open interrupts that have expired, by expiry.
 func (r keyed) Expired(ctx context.Context, now time.Time, limit int) ([]data.Interrupt, error) {
-	return all(ctx, r.q, scanInterrupt, selectExpired, ms(now), limit)
+	return sqldb.All(ctx, r.q, scanInterrupt, selectExpired, sqldb.Time(now), limit)
 }
 
 const keyColumns = `scope, body_hash, run_key, answer, created_at`
@@ -161,16 +158,16 @@ func (tx *commitTx) writeKeys() error {
 		}
 	}
 	if len(expired) > 0 {
-		if err := tx.exec(deleteKeys, tx.d.list(expired)); err != nil {
+		if err := tx.Exec(deleteKeys, tx.DB.List(expired)); err != nil {
 			return err
 		}
 	}
-	write(tx, tx.pending.keys.rows, insertKey, keyCells)
-	return tx.err
+	sqldb.Write(tx.Tx, tx.pending.keys.rows, insertKey, keyCells)
+	return tx.Err()
 }
 
 func keyCells(k *data.IdempotencyKey) []any {
-	return []any{k.Scope, k.BodyHash, k.RunKey, raw(k.Answer), ms(k.CreatedAt)}
+	return []any{k.Scope, k.BodyHash, k.RunKey, sqldb.JSON(k.Answer), sqldb.Time(k.CreatedAt)}
 }
 
 // remembered is the row of an Idempotency-Key.
@@ -180,6 +177,5 @@ type remembered struct {
 }
 
 func scanRemembered(rows *sql.Rows) (r remembered, err error) {
-	err = rows.Scan(&r.scope, &r.BodyHash, &r.RunKey, &r.RunGone, rawInto{&r.Answer}, timeInto{&r.CreatedAt})
-	return r, err
+	return sqldb.Scan(rows, &r, &r.scope, &r.BodyHash, &r.RunKey, &r.RunGone, sqldb.Into(&r.Answer), sqldb.Into(&r.CreatedAt))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const messageColumns = `thread_key, run_key, seq, event_id, state, message_id, tool_call_id, context_item_ids,
@@ -112,8 +113,8 @@ WHERE thread_key = ?::bigint AND message_id = ?::text AND state <> 'hidden'`
 func messageCells(m *data.Message) []any {
 	text := messageText(m) // which fills m.Hash
 	return []any{
-		m.ThreadKey, orNull(m.RunKey), m.Seq, m.EventID, string(m.State), m.ID, m.ToolCallID,
-		jsonOf(m.ContextItemIDs), text, dayOrNull(m.Day), ms(m.CreatedAt), m.Hash,
+		m.ThreadKey, sqldb.OrNull(m.RunKey), m.Seq, m.EventID, string(m.State), m.ID, m.ToolCallID,
+		sqldb.JSON(m.ContextItemIDs), text, dayOrNull(m.Day), sqldb.Time(m.CreatedAt), m.Hash,
 		data.Instructs(&m.Message),
 	}
 }
@@ -139,10 +140,10 @@ func scanMessageWith(rows *sql.Rows, m *data.Message, text *messageInto, more ..
 	var id, toolCallID string
 	err := rows.Scan(append([]any{
 		&m.ThreadKey, &run, &m.Seq, &m.EventID, (*string)(&m.State), &id, &toolCallID,
-		jsonInto{&m.ContextItemIDs},
+		sqldb.Into(&m.ContextItemIDs),
 		text,
 		dayInto{&m.Day},
-		timeInto{&m.CreatedAt},
+		sqldb.Into(&m.CreatedAt),
 		&m.Hash, &m.Key,
 	}, more...)...)
 	m.RunKey, m.ID, m.ToolCallID = run.Int64, id, toolCallID
@@ -182,12 +183,12 @@ func (r reader) RunMessages(ctx context.Context, project string, runKey, after i
 // Appended returns the number of queued messages of those of the runs that have any.
 func (r keyed) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
 	counts := make(map[int64]int)
-	_, err := all(ctx, r.q, func(rows *sql.Rows) (n int, err error) {
+	_, err := sqldb.All(ctx, r.q, func(rows *sql.Rows) (n int, err error) {
 		var run int64
 		err = rows.Scan(&run, &n)
 		counts[run] = n
 		return n, err
-	}, selectAppended, r.d.list(runs))
+	}, selectAppended, r.d.List(runs))
 	return counts, err
 }
 
@@ -195,7 +196,7 @@ func (r keyed) Appended(ctx context.Context, runs []int64) (map[int64]int, error
 func (r keyed) Queued(ctx context.Context, runKey int64) (list []data.Message, err error) {
 	const page = 1000
 	for after := int64(0); ; after = list[len(list)-1].Key {
-		more, err := all(ctx, r.q, scanMessage, selectQueuedMessages, runKey, after, page)
+		more, err := sqldb.All(ctx, r.q, scanMessage, selectQueuedMessages, runKey, after, page)
 		if list = append(list, more...); err != nil || len(more) < page {
 			return list, err
 		}
@@ -241,8 +242,7 @@ type inbox struct {
 }
 
 func scanInbox(rows *sql.Rows) (in inbox, err error) {
-	err = rows.Scan(&in.run, &in.Messages, &in.Bytes, &in.Last)
-	return in, err
+	return sqldb.Scan(rows, &in, &in.run, &in.Messages, &in.Bytes, &in.Last)
 }
 
 // known is an id of a message of a thread.
@@ -251,10 +251,7 @@ type known struct {
 	id     string
 }
 
-func scanKnown(rows *sql.Rows) (k known, err error) {
-	err = rows.Scan(&k.thread, &k.id)
-	return k, err
-}
+func scanKnown(rows *sql.Rows) (k known, err error) { return sqldb.Scan(rows, &k, &k.thread, &k.id) }
 
 // Messages lists the newest limit of the thread's consumed messages that are not hidden and that events up to upTo (0
 // means all) have written, by seq, fewer if they exceed ThreadBytes.
@@ -269,7 +266,7 @@ func (r keyed) Messages(ctx context.Context, threadKey, upTo int64, limit int) (
 
 // Instructions returns the thread's first hundred messages that instruct models.
 func (r keyed) Instructions(ctx context.Context, threadKey, upTo int64) ([]data.Message, error) {
-	return all(ctx, r.q, scanMessage, selectInstructions, threadKey, orEnd(upTo))
+	return sqldb.All(ctx, r.q, scanMessage, selectInstructions, threadKey, orEnd(upTo))
 }
 
 // MessagesBefore lists the newest limit of the thread's consumed messages with a seq below before (0 means all), by
@@ -289,19 +286,19 @@ func (r keyed) MessagesByID(ctx context.Context, threadKey int64, ids []string) 
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	list := r.d.list(ids)
-	return all(ctx, r.q, scanMessage, selectMessagesByID, threadKey, list, threadKey, list, list)
+	list := r.d.List(ids)
+	return sqldb.All(ctx, r.q, scanMessage, selectMessagesByID, threadKey, list, threadKey, list, list)
 }
 
 // MessageHeads returns the heads of the thread's messages, hidden ones included, whose id or toolCallId is among ids.
 func (r reader) MessageHeads(ctx context.Context, threadKey int64, ids []string) ([]data.MessageHead, error) {
-	list := r.d.list(ids)
-	return all(ctx, r.q, scanMessageHead, selectMessageHeads, threadKey, list, threadKey, list, list)
+	list := r.d.List(ids)
+	return sqldb.All(ctx, r.q, scanMessageHead, selectMessageHeads, threadKey, list, threadKey, list, list)
 }
 
 // ShownHeads returns the heads of the newest limit of the thread's consumed messages, by seq.
 func (r reader) ShownHeads(ctx context.Context, threadKey int64, limit int) ([]data.MessageHead, error) {
-	heads, err := all(ctx, r.q, scanMessageHead, selectShownHeads, threadKey, limit)
+	heads, err := sqldb.All(ctx, r.q, scanMessageHead, selectShownHeads, threadKey, limit)
 	slices.Reverse(heads)
 	return heads, err
 }
@@ -315,7 +312,7 @@ func scanMessageHead(rows *sql.Rows) (h data.MessageHead, err error) {
 
 // LastSeq returns the highest seq of the thread's messages, 0 if it has none.
 func (r keyed) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
-	seqs, err := all(ctx, r.q, scalar[int64], selectLastMessage, threadKey)
+	seqs, err := sqldb.All(ctx, r.q, sqldb.Scalar[int64], selectLastMessage, threadKey)
 	if err != nil || len(seqs) == 0 {
 		return 0, err
 	}

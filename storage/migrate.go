@@ -15,6 +15,8 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/members"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // migrations has a folder for each database. The first file of each is the schema; every later change of the schema is a file of
@@ -50,39 +52,38 @@ var setsOldest = regexp.MustCompile(`(?m)^UPDATE schema_oldest SET oldest = (\d+
 // a silent server has died. When several programs migrate at once, one does and the others wait. A migration that waits a second for
 // the transactions of others begins again.
 func Migrate(ctx context.Context, cfg Config) error {
-	d, err := dialectOf(cfg.URL)
+	cfg, d, err := cfg.database()
 	if err != nil {
 		return err
 	}
-	return lockAndMigrate(ctx, cfg.withDefaults(), d)
+	return lockAndMigrate(ctx, cfg, d)
 }
 
-func lockAndMigrate(ctx context.Context, cfg Config, d *dialect) error {
+func lockAndMigrate(ctx context.Context, cfg Config, d *sqldb.DB) error {
 	cfg.Migrate, cfg.Serve = true, true
-	held, err := d.lock(cfg)
+	held, err := lockFile(cfg, d)
 	if err != nil {
 		return err
 	}
 	defer held.Close()
-	if err := checkDatabase(ctx, cfg, d); err != nil {
+	if err := checkDatabase(ctx, d); err != nil {
 		return err
 	}
 	return migrateAfter(ctx, cfg, d, func(held *data.HeldError) bool { return held.Silent })
 }
 
 // migrate is Migrate without the lock, which the caller holds, and without waiting.
-func migrate(ctx context.Context, cfg Config, d *dialect, w *watcher) error {
-	db, err := d.open(cfg, migrating)
+func migrate(ctx context.Context, cfg Config, d *sqldb.DB, w *members.Watcher) error {
+	p, err := d.Open(sqldb.Migrating)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	p := &pool{DB: db, d: d}
-	if err := checkSchema(ctx, d, p); !errors.Is(err, ErrSchema) || errors.Is(err, errOtherSchema) {
+	defer p.Close()
+	if err := cfg.checkSchema(ctx, p); !errors.Is(err, ErrSchema) || errors.Is(err, errOtherSchema) {
 		return err
 	}
-	if !d.single {
-		oldest, err := oldestAfter(ctx, d, p)
+	if !d.Single {
+		oldest, err := oldestAfter(ctx, cfg.migrations, p)
 		if err != nil {
 			return err
 		}
@@ -95,22 +96,23 @@ func migrate(ctx context.Context, cfg Config, d *dialect, w *watcher) error {
 			return err
 		}
 	}
-	options := []goose.ProviderOption{
+	dialect, options := goose.DialectSQLite3, []goose.ProviderOption{
 		goose.WithTableName(versionTable), goose.WithSlog(cfg.Log), goose.WithDisableGlobalRegistry(true),
 	}
-	if !d.single {
+	if !d.Single {
+		dialect = goose.DialectPostgres
 		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 		if err != nil {
 			return err
 		}
 		options = append(options, goose.WithSessionLocker(locker))
 	}
-	provider, err := goose.NewProvider(d.goose, db.DB, d.migrations, options...)
+	provider, err := goose.NewProvider(dialect, p.SQL.DB, cfg.migrations, options...)
 	if err != nil {
 		return err
 	}
 	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrate: %w", d.explained(ctx, err))
+		return fmt.Errorf("migrate: %w", p.Failed(ctx, err))
 	}
 	return nil
 }
@@ -124,13 +126,13 @@ DO $$ BEGIN EXECUTE format('CREATE SCHEMA %I', (parse_ident(split_part(current_s
 )
 
 // prepareSchema creates the schema of Baton's tables, unless the search_path of the session has one that exists.
-func prepareSchema(ctx context.Context, p *pool) error {
-	exists, err := one(ctx, p, scalar[bool], hasSchema)
+func prepareSchema(ctx context.Context, p *sqldb.Pool) error {
+	exists, err := sqldb.One(ctx, p, sqldb.Scalar[bool], hasSchema)
 	if err != nil || exists {
 		return err
 	}
-	if _, err := p.ExecContext(ctx, createSchema); err != nil {
-		return fmt.Errorf("create the schema of Baton's tables (the owner of the database can: CREATE SCHEMA baton AUTHORIZATION user): %w", p.failed(ctx, err))
+	if _, err := p.Exec(ctx, createSchema); err != nil {
+		return fmt.Errorf("create the schema of Baton's tables (the owner of the database can: CREATE SCHEMA baton AUTHORIZATION user): %w", err)
 	}
 	return nil
 }
@@ -139,14 +141,14 @@ const lockJoining = `
 SELECT pg_advisory_lock(hashtext('baton instances'))`
 
 // oldestAfter returns the oldest program that may serve the database after the migrations that it lacks.
-func oldestAfter(ctx context.Context, d *dialect, q querier) (oldest int64, err error) {
-	have, err := one(ctx, q, scalar[int64], selectVersion)
-	if isUndefinedTable(err) || err == nil && have == 0 {
+func oldestAfter(ctx context.Context, migrations fs.FS, q sqldb.Querier) (oldest int64, err error) {
+	have, err := sqldb.One(ctx, q, sqldb.Scalar[int64], selectVersion)
+	if sqldb.IsUndefinedTable(err) || err == nil && have == 0 {
 		return 0, nil // it has no servers
 	} else if err != nil {
 		return 0, err
 	}
-	return oldestOf(d.migrations, have)
+	return oldestOf(migrations, have)
 }
 
 // oldestOf returns the oldest program that may serve a database after the migrations from one on, exclusively.
@@ -182,10 +184,10 @@ func oldestOf(migrations fs.FS, have int64) (oldest int64, err error) {
 
 // keepOthersOut stops instances from joining until release is called. It fails with a *data.HeldError while an instance of a program
 // older than oldest serves the database.
-func keepOthersOut(ctx context.Context, p *pool, w *watcher, oldest int64) (release func(), err error) {
-	conn, err := p.Connx(ctx)
+func keepOthersOut(ctx context.Context, p *sqldb.Pool, w *members.Watcher, oldest int64) (release func(), err error) {
+	conn, err := p.SQL.Connx(ctx)
 	if err != nil {
-		return nil, p.failed(ctx, err)
+		return nil, p.Failed(ctx, err)
 	}
 	release = func() { // the lock ends with its session
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
@@ -196,31 +198,31 @@ func keepOthersOut(ctx context.Context, p *pool, w *watcher, oldest int64) (rele
 	}
 	if err != nil {
 		release()
-		return nil, p.failed(ctx, err)
+		return nil, p.Failed(ctx, err)
 	}
 	return release, nil
 }
 
 // noneOlder fails when an instance of a program older than oldest serves the database, and fences instances that have died: one that was
 // only paused must not write to a newer schema.
-func noneOlder(ctx context.Context, p *pool, w *watcher, oldest int64) error {
-	if _, err := one(ctx, p, scalar[int64], selectVersion); isUndefinedTable(err) {
+func noneOlder(ctx context.Context, p *sqldb.Pool, w *members.Watcher, oldest int64) error {
+	if _, err := sqldb.One(ctx, p, sqldb.Scalar[int64], selectVersion); sqldb.IsUndefinedTable(err) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	return w.free(ctx, "migration", func(other *sighting) bool { return other.schema < oldest })
+	return w.Free(ctx, "migration", func(schema int64) bool { return schema < oldest })
 }
 
 // migrateAfter is migrate after the instances that serve the database, as long as waits says so.
-func migrateAfter(ctx context.Context, cfg Config, d *dialect, waits func(*data.HeldError) bool) error {
-	w := newWatcher(cfg, d)
-	defer w.close()
+func migrateAfter(ctx context.Context, cfg Config, d *sqldb.DB, waits func(*data.HeldError) bool) error {
+	w := members.NewWatcher(cfg.member(d))
+	defer w.Close()
 	told := false
 	for {
 		err := migrate(ctx, cfg, d, w)
 		held, others := errors.AsType[*data.HeldError](err)
-		locked := isLocked(err)
+		locked := sqldb.IsLocked(err)
 		if !locked && (!others || !waits(held)) {
 			return err
 		}
@@ -237,7 +239,7 @@ func migrateAfter(ctx context.Context, cfg Config, d *dialect, waits func(*data.
 }
 
 // migrateInTurn is migrate for a server that starts: it waits until no other server serves the database.
-func migrateInTurn(ctx context.Context, cfg Config, d *dialect) error {
+func migrateInTurn(ctx context.Context, cfg Config, d *sqldb.DB) error {
 	told := false
 	return migrateAfter(ctx, cfg, d, func(held *data.HeldError) bool {
 		if !told {
@@ -249,8 +251,8 @@ func migrateInTurn(ctx context.Context, cfg Config, d *dialect) error {
 }
 
 // schemaVersion is the version of this program's last migration.
-func schemaVersion(d *dialect) int64 {
-	files, err := fs.ReadDir(d.migrations, ".")
+func (c Config) schemaVersion() int64 {
+	files, err := fs.ReadDir(c.migrations, ".")
 	if err != nil {
 		panic(err) // the files are in the program
 	}
@@ -262,7 +264,7 @@ func schemaVersion(d *dialect) int64 {
 }
 
 // Ping reports whether the database answers and has the schema this program needs.
-func (db *DB) Ping(ctx context.Context) error { return checkSchema(ctx, db.d, db.read) }
+func (db *DB) Ping(ctx context.Context) error { return db.cfg.checkSchema(ctx, db.read) }
 
 var (
 	// ErrOlderSchema means that Migrate can upgrade the database. It wraps ErrSchema.
@@ -272,20 +274,20 @@ var (
 )
 
 // checkSchema returns ErrSchema unless the database has the schema this program needs, or a newer one that suits it.
-func checkSchema(ctx context.Context, d *dialect, q querier) error {
-	want := schemaVersion(d)
-	got, err := one(ctx, q, scalar[int64], selectVersion)
+func (c Config) checkSchema(ctx context.Context, q sqldb.Querier) error {
+	want := c.schemaVersion()
+	got, err := sqldb.One(ctx, q, sqldb.Scalar[int64], selectVersion)
 	switch {
-	case isUndefinedTable(err):
+	case sqldb.IsUndefinedTable(err):
 		return fmt.Errorf("%w: it must be migrated: %w", ErrSchema, err)
 	case err != nil:
 		return fmt.Errorf("read the schema's version: %w", err)
 	case got == 0: // the first migration has failed
 		return fmt.Errorf("%w: it must be migrated", ErrSchema)
 	}
-	oldest, err := one(ctx, q, scalar[int64], selectOldest)
+	oldest, err := sqldb.One(ctx, q, sqldb.Scalar[int64], selectOldest)
 	switch {
-	case isUndefinedTable(err):
+	case sqldb.IsUndefinedTable(err):
 		return fmt.Errorf("%w: a build before the first release made it; start with a new database", errOtherSchema)
 	case err != nil:
 		return fmt.Errorf("read which programs may serve the database: %w", err)

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,28 +12,38 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
 // replaces sets the oldest program to that of the migration withNext.
 const replaces = "UPDATE schema_oldest SET oldest = 99999;"
 
-// withNext is the dialect with one more migration than the databases have.
-func withNext(t *testing.T, d *dialect, oldest string) *dialect {
+// withNext is a Config with one more migration than the databases have.
+func withNext(t *testing.T, cfg Config, oldest string) Config {
 	t.Helper()
-	text := "-- +goose Up\nALTER TABLE threads ADD COLUMN next integer;\n" + oldest + "\n"
-	files, next := fstest.MapFS{"99999_next.sql": {Data: []byte(text)}}, *d
-	err := fs.WalkDir(d.migrations, ".", func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		text, err := fs.ReadFile(d.migrations, path)
-		files[path] = &fstest.MapFile{Data: text}
-		return err
-	})
+	cfg, _, err := cfg.database()
 	must(t, err)
-	next.migrations = files
-	return &next
+	text := "-- +goose Up\nALTER TABLE threads ADD COLUMN next integer;\n" + oldest + "\n"
+	files := fstest.MapFS{"99999_next.sql": {Data: []byte(text)}}
+	names, err := fs.Glob(cfg.migrations, "*.sql")
+	must(t, err)
+	for _, name := range names {
+		text, err := fs.ReadFile(cfg.migrations, name)
+		must(t, err)
+		files[name] = &fstest.MapFile{Data: text}
+	}
+	cfg.migrations = files
+	return cfg
+}
+
+// migratesNow is Migrate that waits for no server.
+func migratesNow(ctx context.Context, cfg Config) error {
+	cfg, d, err := cfg.database()
+	if err != nil {
+		return err
+	}
+	return migrateAfter(ctx, cfg, d, func(*data.HeldError) bool { return false })
 }
 
 // servedBy is a new PostgreSQL database with an instance, whose lease ends at a time.
@@ -40,7 +51,7 @@ func servedBy(t *testing.T, id string, leasedUntil time.Time) (url string) {
 	t.Helper()
 	url = storagetest.Postgres(t).NewDatabase(t)
 	db := openForPlans(t, url)
-	if _, err := db.write.ExecContext(t.Context(), `
+	if _, err := db.w.Pool.SQL.ExecContext(t.Context(), `
 INSERT INTO instances (id, fenced, ended, addr, process, commit_no, leased_until, started_at) VALUES ($1, FALSE, '', 'a:1', '', 0, $2, $2)`,
 		id, leasedUntil); err != nil {
 		t.Fatal(err)
@@ -52,11 +63,11 @@ INSERT INTO instances (id, fenced, ended, addr, process, commit_no, leased_until
 func TestMigrate_UpgradesTheSchema(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, db *DB) {
-		next := withNext(t, db.d, replaces)
+		next := withNext(t, db.cfg, replaces)
 		for range 2 {
-			upgraded, err := openAs(t.Context(), db.cfg, next)
+			upgraded, err := Open(t.Context(), next)
 			must(t, err)
-			if v, err := one(t.Context(), upgraded.read, scalar[int64], selectVersion); v != 99999 || err != nil {
+			if v, err := sqldb.One(t.Context(), upgraded.read, sqldb.Scalar[int64], selectVersion); v != 99999 || err != nil {
 				t.Errorf("version %d, %v", v, err)
 			}
 			must(t, upgraded.Close())
@@ -72,22 +83,24 @@ func TestMigrate_UpgradesTheSchema(t *testing.T) {
 func TestMigrate_RespectsTheServer(t *testing.T) {
 	t.Parallel()
 	url := servedBy(t, "first", time.Now().Add(time.Hour))
-	next := withNext(t, postgresDialect(), replaces)
+	next := withNext(t, Config{URL: url}, replaces)
 	first := data.HeldError{Instance: "first", Addr: "a:1"}
-	if held, ok := errors.AsType[*data.HeldError](migrateAfter(t.Context(), Config{URL: url}.withDefaults(), next, func(*data.HeldError) bool { return false })); !ok || *held != first {
+	if held, ok := errors.AsType[*data.HeldError](migratesNow(t.Context(), next)); !ok || *held != first {
 		t.Errorf("Migrate: %v, want it to name the first", held)
 	}
 	told := make(chan string, 10)
 	result := make(chan error, 1)
 	go func() {
-		cfg := Config{URL: url, Migrate: true, Log: slog.New(slog.NewTextHandler(lines(told), nil))}
-		db, err := openAs(t.Context(), cfg.withDefaults(), next)
+		next.Migrate, next.Log = true, slog.New(slog.NewTextHandler(lines(told), nil))
+		db, err := Open(t.Context(), next)
 		if err == nil {
 			err = db.Close()
 		}
 		result <- err
 	}()
-	direct, err := openPostgres(Config{URL: url}.withDefaults(), writing)
+	_, d, err := next.database()
+	must(t, err)
+	direct, err := d.Open(sqldb.Writing)
 	must(t, err)
 	defer direct.Close()
 	if line := <-told; !strings.Contains(line, "a:1") {
@@ -96,7 +109,7 @@ func TestMigrate_RespectsTheServer(t *testing.T) {
 	if len(result) > 0 {
 		t.Fatalf("it did not wait: %v", <-result)
 	}
-	if _, err := direct.Exec(`UPDATE instances SET fenced = TRUE, ended = 'left'`); err != nil {
+	if _, err := direct.Exec(t.Context(), `UPDATE instances SET fenced = TRUE, ended = 'left'`); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-result; err != nil {
@@ -110,11 +123,11 @@ func TestMigrate_UnderLivingServers(t *testing.T) {
 	t.Parallel()
 	url := storagetest.Postgres(t).NewDatabase(t)
 	told := make(chan string, 100)
-	cfg := Config{URL: url, Migrate: true, Log: slog.New(slog.NewTextHandler(lines(told), nil))}.withDefaults()
-	next := withNext(t, postgresDialect(), "UPDATE schema_oldest SET oldest = 1;")
-	joins := func(name string, d *dialect) *DB {
+	cfg := Config{URL: url, Migrate: true, Log: slog.New(slog.NewTextHandler(lines(told), nil))}
+	next := withNext(t, cfg, "UPDATE schema_oldest SET oldest = 1;")
+	joins := func(name string, cfg Config) *DB {
 		t.Helper()
-		db, err := openAs(t.Context(), cfg, d)
+		db, err := Open(t.Context(), cfg)
 		if err == nil {
 			err = db.Join(t.Context(), name, "")
 		}
@@ -124,14 +137,14 @@ func TestMigrate_UnderLivingServers(t *testing.T) {
 		t.Cleanup(func() { _ = db.Close() })
 		return db
 	}
-	first := joins("first", postgresDialect())
-	report, err := first.read.BeginTxx(t.Context(), nil)
+	first := joins("first", cfg)
+	report, err := first.read.SQL.BeginTxx(t.Context(), nil)
 	if err == nil {
 		_, err = report.ExecContext(t.Context(), "SELECT count(*) FROM threads")
 	}
 	must(t, err)
 	migrated := make(chan error, 1)
-	go func() { migrated <- migrateAfter(t.Context(), cfg, next, func(*data.HeldError) bool { return false }) }()
+	go func() { migrated <- migratesNow(t.Context(), next) }()
 	for line := ""; !strings.Contains(line, "waits for transactions"); line = <-told {
 	}
 	must(t, report.Rollback())
@@ -139,7 +152,7 @@ func TestMigrate_UnderLivingServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	joins("next", next)
-	joins("another", postgresDialect())
+	joins("another", cfg)
 	if err := errors.Join(first.Commit(t.Context(), 1, &data.Batch{}), first.Ping(t.Context())); err != nil {
 		t.Errorf("the first server: %v", err)
 	}
@@ -149,13 +162,12 @@ func TestMigrate_UnderLivingServers(t *testing.T) {
 func TestMigrate_NamesTheOldestProgram(t *testing.T) {
 	t.Parallel()
 	url := servedBy(t, "first", time.Now().Add(time.Hour))
-	next := withNext(t, postgresDialect(), "")
-	err := migrateAfter(t.Context(), Config{URL: url}.withDefaults(), next, func(*data.HeldError) bool { return false })
+	err := migratesNow(t.Context(), withNext(t, Config{URL: url}, ""))
 	if err == nil || !strings.Contains(err.Error(), "99999_next.sql") {
 		t.Errorf("%v, want it to name the migration", err)
 	}
-	for _, d := range []*dialect{postgresDialect(), sqliteDialect()} {
-		if _, err := oldestOf(d.migrations, 1); err != nil {
+	for _, name := range []string{"postgres", "sqlite"} {
+		if _, err := oldestOf(migrationsOf(name), 1); err != nil {
 			t.Error(err)
 		}
 	}
@@ -164,7 +176,7 @@ func TestMigrate_NamesTheOldestProgram(t *testing.T) {
 // A migration fences a server whose lease has ended, once it has been silent for a lease.
 func TestMigrate_FencesSilentServer(t *testing.T) {
 	url := servedBy(t, "silent", time.Now().Add(-time.Hour))
-	db, err := openAs(t.Context(), Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond}.withDefaults(), withNext(t, postgresDialect(), replaces))
+	db, err := Open(t.Context(), withNext(t, Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond}, replaces))
 	must(t, err)
 	defer db.Close()
 	if in, err := db.Instance(t.Context(), "silent"); err != nil || in.End != data.EndCrashed {
@@ -186,10 +198,10 @@ func TestSchema_ListsTheStatusesOfRuns(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *DB) {
 		for i, status := range []data.Status{data.Queued, data.Running, data.Waiting, data.Completed, data.Failed, data.Cancelled, "PARKED"} {
 			now := "now()"
-			if db.d.single {
+			if db.d.Single {
 				now = "0"
 			}
-			_, err := db.write.ExecContext(t.Context(), fmt.Sprintf(`
+			_, err := db.w.Pool.SQL.ExecContext(t.Context(), fmt.Sprintf(`
 INSERT INTO runs (key, thread_key, id, project_id, user_id, agent, workflow_id, status, generation, attempt, answered, owner_instance, closed_event_id, created_at, queued_at)
 VALUES (%d, %[1]d, '', '', '', '', '', '%s', 1, 0, FALSE, '', 0, %s, %[3]s)`, i, status, now))
 			if listed := status != "PARKED"; (err == nil) != listed {

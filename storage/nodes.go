@@ -10,6 +10,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // The latest step of a node usually implies the node's state. Then the step has tells_node set and the node has no row, or an
@@ -65,8 +66,8 @@ ORDER BY 2, 10 LIMIT ?`
 
 func nodeCells(n *data.Node) []any {
 	return []any{
-		n.RunKey, n.NodeID, string(n.Status), n.Progress, jsonOf(n.Messages), raw(n.Output), jsonOf(n.Error),
-		msOrNull(n.StartedAt), msOrNull(n.CompletedAt),
+		n.RunKey, n.NodeID, string(n.Status), n.Progress, sqldb.JSON(n.Messages), sqldb.JSON(n.Output), sqldb.JSON(n.Error),
+		sqldb.Time(n.StartedAt), sqldb.Time(n.CompletedAt),
 	}
 }
 
@@ -92,7 +93,7 @@ func same(a, b *time.Time) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return ms(*a).Equal(ms(*b))
+	return a.Truncate(time.Millisecond).Equal(b.Truncate(time.Millisecond))
 }
 
 // toldOutput is the output of a node that consists of its step's answer alone.
@@ -111,7 +112,7 @@ func toldOutput(s *data.Step) json.RawMessage {
 func (tx *commitTx) writeSteps() error {
 	p := tx.pending
 	if len(p.steps.rows)+len(p.nodes.rows) == 0 {
-		return tx.err
+		return tx.Err()
 	}
 	steps, latest := make([]telling, len(p.steps.rows)), make(map[label]int, len(p.steps.rows))
 	for i := range p.steps.rows {
@@ -131,10 +132,10 @@ func (tx *commitTx) writeSteps() error {
 		}
 	}
 	known := slices.DeleteFunc(slices.Clone(nodes), func(n data.Node) bool { return p.runs.get(n.RunKey) != nil })
-	write(tx, known, silenceSteps, nodeKeyCells)
-	write(tx, steps, upsertStep, tellingCells)
-	write(tx, nodes, upsertNode, nodeCells)
-	return tx.err
+	sqldb.Write(tx.Tx, known, silenceSteps, nodeKeyCells)
+	sqldb.Write(tx.Tx, steps, upsertStep, tellingCells)
+	sqldb.Write(tx.Tx, nodes, upsertNode, nodeCells)
+	return tx.Err()
 }
 
 // toldNodes returns the nodes whose state is implied by a step that is about to change while the node does not.
@@ -145,7 +146,7 @@ func (tx *commitTx) toldNodes(steps map[label]int) ([]data.Node, error) {
 			runs = append(runs, []any{key.of})
 		}
 	}
-	list, err := find(tx, scanNode, selectTold, runs)
+	list, err := sqldb.Find(tx.Context(), tx, scanNode, selectTold, runs)
 	var told table[label, data.Node] // the latest step of a node counts
 	for i := range list {
 		key := label{list[i].RunKey, list[i].NodeID}
@@ -161,8 +162,8 @@ func nodeKeyCells(n *data.Node) []any { return []any{n.RunKey, n.NodeID} }
 func scanNode(rows *sql.Rows) (n data.Node, err error) {
 	var output sql.NullString
 	var step int
-	err = rows.Scan(&n.RunKey, &n.NodeID, &n.Status, &n.Progress, jsonInto{&n.Messages}, &output, jsonInto{&n.Error},
-		timePtrInto{&n.StartedAt}, timePtrInto{&n.CompletedAt}, &step)
+	err = rows.Scan(&n.RunKey, &n.NodeID, &n.Status, &n.Progress, sqldb.Into(&n.Messages), &output, sqldb.Into(&n.Error),
+		sqldb.Into(&n.StartedAt), sqldb.Into(&n.CompletedAt), &step)
 	switch {
 	case !output.Valid:
 	case step == 0:
@@ -184,8 +185,8 @@ func (r reader) NodeStates(ctx context.Context, project string, runKey int64) ([
 }
 
 // latestNodes reads nodes, ordered by id and step, and returns the latest state of each.
-func latestNodes(ctx context.Context, q querier, query string, args ...any) ([]data.Node, error) {
-	nodes, err := whole(ctx, q, scanNode, maxCount, query, args...)
+func latestNodes(ctx context.Context, q sqldb.Querier, query string, args ...any) ([]data.Node, error) {
+	nodes, err := sqldb.Whole(ctx, q, scanNode, maxCount, query, args...)
 	slices.Reverse(nodes)
 	nodes = slices.CompactFunc(nodes, func(a, b data.Node) bool { return a.NodeID == b.NodeID })
 	slices.Reverse(nodes)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // One statement reads a page, so that the page is consistent: it counts the list if that is asked for, finds the keys and sizes of up to limit + 1 rows,
@@ -28,10 +29,10 @@ type scanner[T any] func(rows *sql.Rows, more ...any) (T, error)
 
 // pageOf returns the page of at most limit rows that a page statement selects. The statement's last two parameters are the
 // number of rows and of bytes; args are the others.
-func pageOf[T any](ctx context.Context, q querier, scan scanner[T], bytes, limit int, query string, args ...any) (data.Page[T], error) {
+func pageOf[T any](ctx context.Context, q sqldb.Querier, scan scanner[T], bytes, limit int, query string, args ...any) (data.Page[T], error) {
 	var p data.Page[T]
 	found := 0
-	rows, err := all(ctx, q, func(rows *sql.Rows) (T, error) { return scan(rows, &p.Total, &found) }, query, append(args, limit+1, bytes)...)
+	rows, err := sqldb.All(ctx, q, func(rows *sql.Rows) (T, error) { return scan(rows, &p.Total, &found) }, query, append(args, limit+1, bytes)...)
 	p.Rows = rows[:min(len(rows), limit)]
 	p.More = found > len(p.Rows)
 	return p, err
@@ -44,9 +45,9 @@ const uncounted = `SELECT 0`
 const maxCount = 10_000
 
 // counted completes the count of a page. An empty page has no row with it.
-func counted[T any](ctx context.Context, q querier, p data.Page[T], query string, args ...any) (data.Page[T], error) {
+func counted[T any](ctx context.Context, q sqldb.Querier, p data.Page[T], query string, args ...any) (data.Page[T], error) {
 	if len(p.Rows) == 0 {
-		total, err := one(ctx, q, scalar[int], query, args...)
+		total, err := sqldb.One(ctx, q, sqldb.Scalar[int], query, args...)
 		if err != nil && !errors.Is(err, data.ErrNotFound) {
 			return p, err
 		}
@@ -59,13 +60,13 @@ func counted[T any](ctx context.Context, q querier, p data.Page[T], query string
 // messagePage returns the first messages that a statement selects in the order of their seqs: at most limit, which is the
 // statement's last parameter, as many as do not exceed bytes, and at least one. SQLite reads a row when it is asked for the row.
 // PostgreSQL sends all rows, so it finds the end of the page itself.
-func messagePage(ctx context.Context, q querier, d *dialect, bytes, limit int, query string, args ...any) (p data.Page[data.Message], err error) {
+func messagePage(ctx context.Context, q sqldb.Querier, d *sqldb.DB, bytes, limit int, query string, args ...any) (p data.Page[data.Message], err error) {
 	args = append(args, limit+1)
-	if !d.single {
+	if !d.Single {
 		query, args = untilFull(query), append(args, bytes)
 	}
 	n, size := 0, 0
-	p.Rows, err = some(ctx, q, func(rows *sql.Rows) (m data.Message, err error) {
+	p.Rows, err = sqldb.Some(ctx, q, func(rows *sql.Rows) (m data.Message, err error) {
 		if p.More = n == limit || size >= bytes; !p.More {
 			text := messageInto{m: &m.Message}
 			err = scanMessageWith(rows, &m, &text)

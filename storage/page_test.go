@@ -10,20 +10,21 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
-// between is a querier with a hook before each query but the first.
+// between is a sqldb.Querier with a hook before each query but the first.
 type between struct {
-	querier
+	sqldb.Querier
 	queries int
 	happens func()
 }
 
-func (b *between) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+func (b *between) Query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
 	if b.queries++; b.queries > 1 {
 		b.happens()
 	}
-	return b.querier.query(ctx, query, args)
+	return b.Querier.Query(ctx, query, args)
 }
 
 // A page never has more rows than its total, even if rows are added while it is read.
@@ -45,7 +46,7 @@ func TestPageAgreesWithItsTotal(t *testing.T) {
 		must(t, db.Commit(ctx, n, &data.Batch{Rows: rows}))
 	}
 	add()
-	read := func() reader { return reader{q: &between{querier: db.read, happens: add}, d: db.d} }
+	read := func() reader { return reader{q: &between{Querier: db.read, happens: add}, d: db.d} }
 	runs, err := read().Runs(ctx, data.RunFilter{Project: "p", Count: true})
 	agrees(t, "runs", runs, err)
 	threads, err := read().Threads(ctx, data.ThreadFilter{Project: "p", User: "u", Count: true})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/janitor"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // PostgreSQL has a partition of events for each day (by the time of commit), which is dropped once its events are
@@ -15,9 +16,6 @@ const (
 	// Instances that create partitions at once wait for each other.
 	lockPartitions = `
 SELECT pg_advisory_xact_lock(hashtext('baton event partitions'))`
-
-	selectTime = `
-SELECT clock_timestamp()`
 
 	partitionExists = `
 SELECT to_regclass(?) IS NOT NULL`
@@ -65,18 +63,18 @@ const (
 )
 
 // prepareDays creates the partitions of today and tomorrow unless this process has done so. Events must be written even
-// if it fails, so it only logs the failure and tries again a minute later. The caller holds mu.
+// if it fails, so it only logs the failure and tries again a minute later. The caller holds the lock.
 func (c *committer) prepareDays(ctx context.Context) {
-	if c.d.single || time.Now().Before(c.prepared) {
+	if c.d.Single || time.Now().Before(c.prepared) {
 		return
 	}
 	var today time.Time
-	err := c.transact(ctx, func(tx *tx) (err error) {
-		if today, err = one(ctx, tx, scanTime, selectTime); err != nil {
+	err := c.w.Transact(ctx, func(tx *sqldb.Tx) (err error) {
+		if today, err = sqldb.Now(ctx, tx); err != nil {
 			return err
 		}
 		today = today.Truncate(24 * time.Hour)
-		if err := tx.exec(lockPartitions); err != nil {
+		if err := tx.Exec(lockPartitions); err != nil {
 			return err
 		}
 		for n := range 2 {
@@ -96,26 +94,26 @@ func (c *committer) prepareDays(ctx context.Context) {
 }
 
 // createDay creates a day's partition, unless it exists or events of the day are stored without one: then the next day has one again.
-func createDay(tx *tx, day time.Time) error {
+func createDay(tx *sqldb.Tx, day time.Time) error {
 	name, next := day.Format(partitionFormat), day.AddDate(0, 0, 1)
-	exists, err := one(tx.ctx, tx, scalar[bool], partitionExists, name)
+	exists, err := sqldb.One(tx.Context(), tx, sqldb.Scalar[bool], partitionExists, name)
 	if err != nil || exists {
 		return err
 	}
-	stray, err := one(tx.ctx, tx, scalar[bool], hasStray, day, next)
+	stray, err := sqldb.One(tx.Context(), tx, sqldb.Scalar[bool], hasStray, day, next)
 	if err != nil || stray {
 		return err
 	}
-	if err := tx.define(fmt.Sprintf(createPartition, name)); err != nil {
+	if err := tx.Define(fmt.Sprintf(createPartition, name)); err != nil {
 		return err
 	}
-	return tx.define(fmt.Sprintf(attachPartition, name, day.Format(boundFormat), next.Format(boundFormat)))
+	return tx.Define(fmt.Sprintf(attachPartition, name, day.Format(boundFormat), next.Format(boundFormat)))
 }
 
 // dropDays drops partitions of past days whose events are all sealed, oldest first, so that the unsealed events of a
 // thread are always its last ones.
 func (s sealer) dropDays(ctx context.Context) error {
-	names, err := all(ctx, s.read, scalar[string], selectPartitions)
+	names, err := sqldb.All(ctx, s.read, sqldb.Scalar[string], selectPartitions)
 	if err != nil {
 		return err
 	}
@@ -129,7 +127,7 @@ func (s sealer) dropDays(ctx context.Context) error {
 			return fmt.Errorf("drop %s: %w", name, err)
 		}
 		if !dropped {
-			_, err := s.tidy(ctx, deleteStray, day)
+			_, err := tidy(ctx, s.w, deleteStray, day)
 			return err
 		}
 		if err := janitor.Yield(ctx); err != nil {
@@ -147,22 +145,22 @@ func (s sealer) dropDay(ctx context.Context, name string, day time.Time) (droppe
 		return false, err
 	}
 	var unsealed bool
-	switch err := s.read.QueryRowContext(ctx, fmt.Sprintf(partitionHasUnsealed, name)).Scan(&unsealed); {
-	case isUndefinedTable(err): // another instance has dropped it
+	switch err := s.read.SQL.QueryRowContext(ctx, fmt.Sprintf(partitionHasUnsealed, name)).Scan(&unsealed); {
+	case sqldb.IsUndefinedTable(err): // another instance has dropped it
 		return true, nil
 	case err != nil:
-		return false, s.read.failed(ctx, err)
+		return false, s.read.Failed(ctx, err)
 	case unsealed:
 		return false, nil
 	}
-	err = s.aside(ctx, func(tx *tx) error {
-		if err := tx.define(waitShortly); err != nil {
+	err = s.w.Aside(ctx, func(tx *sqldb.Tx) error {
+		if err := tx.Define(waitShortly); err != nil {
 			return err
 		}
-		if err := tx.exec(lockPartitions); err != nil {
+		if err := tx.Exec(lockPartitions); err != nil {
 			return err
 		}
-		exists, err := one(ctx, tx, scalar[bool], partitionExists, name)
+		exists, err := sqldb.One(ctx, tx, sqldb.Scalar[bool], partitionExists, name)
 		if err != nil || !exists { // another instance has dropped it
 			dropped = !exists
 			return err
@@ -170,13 +168,13 @@ func (s sealer) dropDay(ctx context.Context, name string, day time.Time) (droppe
 		if dropped, err = isOver(ctx, tx, day); err != nil || !dropped {
 			return err
 		}
-		return tx.define(fmt.Sprintf(dropPartition, name))
+		return tx.Define(fmt.Sprintf(dropPartition, name))
 	})
 	return dropped && err == nil, err
 }
 
 // isOver reports whether a day ended an hour ago by the database's clock.
-func isOver(ctx context.Context, q querier, day time.Time) (bool, error) {
-	now, err := one(ctx, q, scanTime, selectTime)
+func isOver(ctx context.Context, q sqldb.Querier, day time.Time) (bool, error) {
+	now, err := sqldb.Now(ctx, q)
 	return err == nil && now.After(day.AddDate(0, 0, 1).Add(sealAge)), err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -39,7 +40,7 @@ func TestHousekeepingGoesInParts(t *testing.T) {
 	} {
 		parts = 0
 		must(t, tidy())
-		if left, err := one(ctx, db.read, scalar[int], "SELECT count(*) FROM "+table); parts != 3 || left != 0 || err != nil {
+		if left, err := sqldb.One(ctx, db.read, sqldb.Scalar[int], "SELECT count(*) FROM "+table); parts != 3 || left != 0 || err != nil {
 			t.Errorf("%s: %d parts, %d rows are left, %v", table, parts, left, err)
 		}
 	}
@@ -53,10 +54,8 @@ func TestStatementsAreShorterThanTheLease(t *testing.T) {
 		db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease})
 		must(t, err)
 		defer db.Close()
-		session, err := db.connect(t.Context())
-		must(t, err)
 		var got string
-		if err := session.conn.GetContext(t.Context(), &got, `SELECT concat_ws(' ', current_setting('statement_timeout'),
+		if err := db.w.Pool.SQL.GetContext(t.Context(), &got, `SELECT concat_ws(' ', current_setting('statement_timeout'),
 			current_setting('idle_in_transaction_session_timeout'), current_setting('tcp_user_timeout'))`); err != nil || got != want {
 			t.Errorf("with a lease of %v: %s, %v, want %s", lease, got, err, want)
 		}
@@ -73,7 +72,7 @@ func TestLateCommitRenewsTheLease(t *testing.T) {
 	must(t, db.Join(t.Context(), "instance", ""))
 	err = db.Commit(t.Context(), 1, &data.Batch{Asks: make([]data.Ask, 1), Decide: func(_ int, v *data.View) data.Changes {
 		for now := v.Now; now.Before(v.Now.Add(lease)); {
-			if now, err = one(t.Context(), db.read, scanTime, selectTime); err != nil {
+			if now, err = sqldb.Now(t.Context(), db.read); err != nil {
 				t.Error(err)
 				break
 			}
@@ -81,7 +80,7 @@ func TestLateCommitRenewsTheLease(t *testing.T) {
 		return data.Changes{}
 	}})
 	must(t, err)
-	expired, err := one(t.Context(), db.read, scalar[bool], "SELECT leased_until <= clock_timestamp() FROM instances")
+	expired, err := sqldb.One(t.Context(), db.read, sqldb.Scalar[bool], "SELECT leased_until <= clock_timestamp() FROM instances")
 	if err != nil || expired {
 		t.Errorf("the lease has run out: %t, %v", expired, err)
 	}
@@ -97,7 +96,7 @@ func TestDaysEndByTheDatabasesClock(t *testing.T) {
 	if _, err := db.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	days, err := all(t.Context(), db.read, scalar[string], selectPartitions)
+	days, err := sqldb.All(t.Context(), db.read, sqldb.Scalar[string], selectPartitions)
 	if err != nil || len(days) != 2 {
 		t.Errorf("of today and tomorrow %v is left, %v", days, err)
 	}
@@ -112,16 +111,16 @@ func TestServers_GoOnBesideADump(t *testing.T) {
 	y := joins(t, Config{URL: url, Migrate: true, Lease: lease}, "y")
 	days := func() []string {
 		t.Helper()
-		days, err := all(t.Context(), y.read, scalar[string], selectPartitions)
+		days, err := sqldb.All(t.Context(), y.read, sqldb.Scalar[string], selectPartitions)
 		must(t, err)
 		return days
 	}
 	for _, day := range days() {
-		if _, err := y.write.ExecContext(t.Context(), fmt.Sprintf(dropPartition, day)); err != nil {
+		if _, err := y.w.Pool.SQL.ExecContext(t.Context(), fmt.Sprintf(dropPartition, day)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	dump, err := openForPlans(t, url).write.BeginTxx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	dump, err := openForPlans(t, url).w.Pool.SQL.BeginTxx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
 	must(t, err)
 	defer dump.Rollback() //nolint:errcheck // it is over then
 	if _, err := dump.ExecContext(t.Context(), `DO $$ DECLARE name text;

@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // A call of a model is a row of prompts, which refers to the prompt: to messages of the thread, and to pieces. A piece
@@ -72,7 +73,7 @@ SELECT ` + messageColumns + `, key FROM messages WHERE thread_key = ` + threadOf
 
 func promptCells(p *data.Prompt) []any {
 	cells := append([]any{p.RunKey, p.ID, p.Step}, resultCellsOf(&p.PromptResult)...)
-	return append(cells[:9:9], p.Sent, raw(p.Changes), orNull(p.Answer), msLong(p.FirstToken), msLong(p.Took), ms(p.StartedAt))
+	return append(cells[:9:9], p.Sent, sqldb.JSON(p.Changes), sqldb.OrNull(p.Answer), msLong(p.FirstToken), msLong(p.Took), sqldb.Time(p.StartedAt))
 }
 
 // resultCellsOf returns the first columns of a call's end. The usage does not repeat the columns before it.
@@ -80,13 +81,13 @@ func resultCellsOf(r *data.PromptResult) []any {
 	var usage any
 	if counts := r.Usage; counts != (agui.TokenUsage{}) {
 		counts.Provider, counts.Model = "", ""
-		usage = jsonOf(&counts)
+		usage = sqldb.JSON(&counts)
 	}
-	return []any{r.Status, orNull(r.Provider), orNull(r.Model), orNull(r.FinishReason), usage, jsonOf(r.Error)}
+	return []any{r.Status, sqldb.OrNull(r.Provider), sqldb.OrNull(r.Model), sqldb.OrNull(r.FinishReason), usage, sqldb.JSON(r.Error)}
 }
 
 func promptEndCells(e *data.PromptEnd) []any {
-	return append(resultCellsOf(&e.PromptResult), raw(e.Changes), orNull(e.Answer), msLong(e.FirstToken), msLong(e.Took), e.RunKey, e.ID)
+	return append(resultCellsOf(&e.PromptResult), sqldb.JSON(e.Changes), sqldb.OrNull(e.Answer), msLong(e.FirstToken), msLong(e.Took), e.RunKey, e.ID)
 }
 
 // msLong is a duration in milliseconds, NULL for none. One of less than a millisecond is one.
@@ -112,7 +113,7 @@ func (tx *commitTx) dropPieces() error {
 	if len(others) == 0 {
 		return nil
 	}
-	there, err := find(tx, scalar[int64], selectRunKeys, keysOf(slices.Collect(maps.Keys(others))))
+	there, err := sqldb.Find(tx.Context(), tx, sqldb.Scalar[int64], selectRunKeys, keysOf(slices.Collect(maps.Keys(others))))
 	if err != nil {
 		return err
 	}
@@ -125,12 +126,12 @@ func scanPromptAnd(rows *sql.Rows, more ...any) (p data.Prompt, err error) {
 	var first, took sql.NullInt64
 	err = rows.Scan(append([]any{
 		&p.RunKey, &p.ID, &p.Step, &p.Status, &provider, &name, &finish,
-		jsonInto{&p.Usage},
-		jsonInto{&p.Error},
+		sqldb.Into(&p.Usage),
+		sqldb.Into(&p.Error),
 		&p.Sent,
-		rawInto{&p.Changes},
+		sqldb.Into(&p.Changes),
 		&answer, &first, &took,
-		timeInto{&p.StartedAt},
+		sqldb.Into(&p.StartedAt),
 	}, more...)...)
 	p.Provider, p.Model, p.FinishReason, p.Answer = provider.String, name.String, finish.String, answer.String
 	p.FirstToken, p.Took = time.Duration(first.Int64)*time.Millisecond, time.Duration(took.Int64)*time.Millisecond
@@ -153,21 +154,21 @@ func (r reader) Prompts(ctx context.Context, project string, runKey int64, after
 
 // Prompt returns a call of a model: see [data.ByProject].
 func (r reader) Prompt(ctx context.Context, project string, runKey int64, id string) (data.Prompt, error) {
-	if checkString(id) != nil {
+	if sqldb.CheckText(id) != nil {
 		return data.Prompt{}, data.ErrNotFound
 	}
-	return one(ctx, r.q, scanPrompt, selectPrompt, runKey, project, id)
+	return sqldb.One(ctx, r.q, scanPrompt, selectPrompt, runKey, project, id)
 }
 
 // PromptPieces returns pieces that runs of a thread use: see [data.ByProject].
 func (r reader) PromptPieces(ctx context.Context, project string, threadKey int64, ids []string) (data.Page[data.PromptPiece], error) {
 	return pageOf(ctx, r.q, func(rows *sql.Rows, more ...any) (p data.PromptPiece, err error) {
-		err = rows.Scan(append([]any{&p.ID, rawInto{&p.Body}}, more...)...)
+		err = rows.Scan(append([]any{&p.ID, sqldb.Into(&p.Body)}, more...)...)
 		return p, err
-	}, data.PageBytes, len(ids), selectPieces, r.d.list(ids), threadKey, project)
+	}, data.PageBytes, len(ids), selectPieces, r.d.List(ids), threadKey, project)
 }
 
 // MessagesBySeq returns messages of a thread: see [data.ByProject].
 func (r reader) MessagesBySeq(ctx context.Context, project string, threadKey int64, seqs []int64) (data.Page[data.Message], error) {
-	return messagePage(ctx, r.q, r.d, data.PageBytes, len(seqs), selectMessagesBySeq, threadKey, project, r.d.list(seqs))
+	return messagePage(ctx, r.q, r.d, data.PageBytes, len(seqs), selectMessagesBySeq, threadKey, project, r.d.List(seqs))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // pending has the rows that a transaction will write, grouped by kind. Changes of a pending row apply here, so flush
@@ -146,7 +147,7 @@ func (p *pending) reset() {
 
 // commitTx is the transaction of a batch.
 type commitTx struct {
-	*tx
+	*sqldb.Tx
 	c       *committer
 	now     time.Time
 	pending *pending
@@ -160,7 +161,7 @@ type commitTx struct {
 func (tx *commitTx) put(rows []data.Row) error {
 	for _, row := range rows {
 		if err := tx.putOne(row); err != nil {
-			return tx.fail(fmt.Errorf("%T: %w", row, err))
+			return tx.Fail(fmt.Errorf("%T: %w", row, err))
 		}
 	}
 	return nil
@@ -356,7 +357,7 @@ func (tx *commitTx) flush() error {
 	if err := tx.writePending(); err != nil {
 		return err
 	}
-	return tx.send()
+	return tx.Send()
 }
 
 func (tx *commitTx) writePending() error {
@@ -364,65 +365,65 @@ func (tx *commitTx) writePending() error {
 	active := func(h data.RunHead) bool { return h.Status == data.Running || h.Status == data.Waiting }
 	leaving, entering := divide(p.heads.rows, active)
 	leaving, ended := p.withResults(leaving)
-	write(tx, p.threadHeads.rows, updateThread, threadHeadCells)
-	write(tx, p.crashes.rows, crashRun, crashesCells)
-	write(tx, p.ties.rows, tieRun, tieCells)
-	write(tx, leaving, updateRun, headCells)
-	write(tx, ended, endRun, endedCells)
-	write(tx, p.results.rows, updateResult, resultCells)
-	write(tx, p.spanEnds.rows, endSpan, spanEndCells)
-	write(tx, p.promptEnds.rows, endPrompt, promptEndCells)
+	sqldb.Write(tx.Tx, p.threadHeads.rows, updateThread, threadHeadCells)
+	sqldb.Write(tx.Tx, p.crashes.rows, crashRun, crashesCells)
+	sqldb.Write(tx.Tx, p.ties.rows, tieRun, tieCells)
+	sqldb.Write(tx.Tx, leaving, updateRun, headCells)
+	sqldb.Write(tx.Tx, ended, endRun, endedCells)
+	sqldb.Write(tx.Tx, p.results.rows, updateResult, resultCells)
+	sqldb.Write(tx.Tx, p.spanEnds.rows, endSpan, spanEndCells)
+	sqldb.Write(tx.Tx, p.promptEnds.rows, endPrompt, promptEndCells)
 	left, placed := divide(p.places.rows, func(p data.Place) bool { return p.Todo != data.NoTodo })
-	write(tx, left, deletePlace, leftCells)
+	sqldb.Write(tx.Tx, left, deletePlace, leftCells)
 
 	if err := errors.Join(tx.c.threadKeys.note(tx, p.threads.keys), tx.c.runKeys.note(tx, p.runs.keys)); err != nil {
 		return err
 	}
-	write(tx, p.threads.rows, insertThread, threadCells)
-	write(tx, p.threadStates.rows, upsertState, stateCells)
-	write(tx, p.patches.rows, patchThread, patchCells)
-	write(tx, entering, updateRun, headCells)
-	write(tx, p.cancels, askCancel, cancelCells)
-	write(tx, p.runs.rows, insertRun, runCells)
-	write(tx, p.runs.rows, insertInput, inputCells)
-	write(tx, p.runs.rows, insertTerms, termCells)
-	write(tx, p.names, insertName, nameCells)
-	write(tx, p.spans.rows, insertSpan, spanCells)
+	sqldb.Write(tx.Tx, p.threads.rows, insertThread, threadCells)
+	sqldb.Write(tx.Tx, p.threadStates.rows, upsertState, stateCells)
+	sqldb.Write(tx.Tx, p.patches.rows, patchThread, patchCells)
+	sqldb.Write(tx.Tx, entering, updateRun, headCells)
+	sqldb.Write(tx.Tx, p.cancels, askCancel, cancelCells)
+	sqldb.Write(tx.Tx, p.runs.rows, insertRun, runCells)
+	sqldb.Write(tx.Tx, p.runs.rows, insertInput, inputCells)
+	sqldb.Write(tx.Tx, p.runs.rows, insertTerms, termCells)
+	sqldb.Write(tx.Tx, p.names, insertName, nameCells)
+	sqldb.Write(tx.Tx, p.spans.rows, insertSpan, spanCells)
 	if err := tx.writeSteps(); err != nil {
 		return err
 	}
 
 	many, single := divide(p.hides, func(h data.Hide) bool { return h.ID != "" })
 	ofThreads, ofRuns := divide(many, func(h data.Hide) bool { return h.RunKey != 0 })
-	write(tx, ofThreads, hideOfThread, hideOfThreadCells)
-	write(tx, ofRuns, hideOfRun, hideOfRunCells)
-	write(tx, single, hideOne, hideOneCells)
+	sqldb.Write(tx.Tx, ofThreads, hideOfThread, hideOfThreadCells)
+	sqldb.Write(tx.Tx, ofRuns, hideOfRun, hideOfRunCells)
+	sqldb.Write(tx.Tx, single, hideOne, hideOneCells)
 	said, queued := divide(p.messages.rows, func(m data.Message) bool { return m.State == data.MessageQueued })
-	write(tx, said, upsertMessage, messageCells)
-	write(tx, queued, insertMessage, messageCells)
-	write(tx, p.answers.rows, answerInterrupt, answerCells)
-	write(tx, p.withdrawn.rows, withdrawInterrupts, withdrawnCells)
-	write(tx, p.interrupts.rows, upsertInterrupt, interruptCells)
-	write(tx, p.answers.rows, completeMemo, completionCells)
-	write(tx, p.memos.rows, upsertMemo, memoCells)
+	sqldb.Write(tx.Tx, said, upsertMessage, messageCells)
+	sqldb.Write(tx.Tx, queued, insertMessage, messageCells)
+	sqldb.Write(tx.Tx, p.answers.rows, answerInterrupt, answerCells)
+	sqldb.Write(tx.Tx, p.withdrawn.rows, withdrawInterrupts, withdrawnCells)
+	sqldb.Write(tx.Tx, p.interrupts.rows, upsertInterrupt, interruptCells)
+	sqldb.Write(tx.Tx, p.answers.rows, completeMemo, completionCells)
+	sqldb.Write(tx.Tx, p.memos.rows, upsertMemo, memoCells)
 	if err := tx.writeKeys(); err != nil {
 		return err
 	}
-	write(tx, p.uses, insertUse, useCells)
-	write(tx, p.uses, useAttachment, usedCells)
-	write(tx, p.prompts.rows, insertPrompt, promptCells)
+	sqldb.Write(tx.Tx, p.uses, insertUse, useCells)
+	sqldb.Write(tx.Tx, p.uses, useAttachment, usedCells)
+	sqldb.Write(tx.Tx, p.prompts.rows, insertPrompt, promptCells)
 	if err := tx.dropPieces(); err != nil {
 		return err
 	}
-	write(tx, p.pieces, insertPiece, pieceCells)
-	write(tx, p.pieces, insertPieceUse, pieceUseCells)
-	write(tx, p.audit, insertAudit, auditCells)
-	write(tx, p.ended, insertRunEnded, runEndedCells)
-	write(tx, p.calls, insertModelCall, modelCallCells)
-	write(tx, p.raises, upsertRaise, raiseCells)
-	write(tx, placed, upsertPlace, placeCells)
+	sqldb.Write(tx.Tx, p.pieces, insertPiece, pieceCells)
+	sqldb.Write(tx.Tx, p.pieces, insertPieceUse, pieceUseCells)
+	sqldb.Write(tx.Tx, p.audit, insertAudit, auditCells)
+	sqldb.Write(tx.Tx, p.ended, insertRunEnded, runEndedCells)
+	sqldb.Write(tx.Tx, p.calls, insertModelCall, modelCallCells)
+	sqldb.Write(tx.Tx, p.raises, upsertRaise, raiseCells)
+	sqldb.Write(tx.Tx, placed, upsertPlace, placeCells)
 	p.reset()
-	return tx.err
+	return tx.Err()
 }
 
 // finish writes the pending rows, then the events.
@@ -433,17 +434,17 @@ func (tx *commitTx) finish() error {
 	defer tx.c.packer.Done()
 	list, err := tx.c.packer.Pack(tx.events)
 	if err != nil {
-		return tx.fail(err)
+		return tx.Fail(err)
 	}
 	tx.events = nil
-	write(tx, list, insertEvents, func(r *eventlog.Row) []any {
+	sqldb.Write(tx.Tx, list, insertEvents, func(r *eventlog.Row) []any {
 		payload := any(r.Payload)
-		if tx.d.single { // whose text is not bytes
+		if tx.DB.Single { // whose text is not bytes
 			payload = string(r.Payload)
 		}
 		return []any{r.Thread, r.First, r.Last, r.Run, tx.now, payload}
 	})
-	return tx.send()
+	return tx.Send()
 }
 
 // endedRun is a run that ends, with its result.
@@ -479,40 +480,4 @@ func divide[V any](rows []V, is func(V) bool) (no, yes []V) {
 		}
 	}
 	return no, yes
-}
-
-// write writes rows. On PostgreSQL one statement takes all rows, unless they are large, and shares a message with other
-// tables (see writeBatch). On SQLite a statement takes some of them.
-func write[V any](tx *commitTx, list []V, query string, cellsOf func(*V) []any) {
-	if tx.err != nil || len(list) == 0 {
-		return
-	}
-	var some [][]any
-	size := 0
-	for i := range list {
-		args := cellsOf(&list[i])
-		if err := checkText(args); err != nil {
-			_ = tx.fail(fmt.Errorf("%T: %w", list[i], err))
-			return
-		}
-		some, size = append(some, args), size+textSize(args)
-		if i < len(list)-1 && size <= tx.d.message {
-			continue
-		}
-		if tx.writeSome(query, some, size) != nil {
-			return
-		}
-		some, size = some[:0], 0
-	}
-}
-
-// writeSome writes rows that fit into one statement.
-func (tx *tx) writeSome(query string, some [][]any, size int) error {
-	if tx.d.unnest {
-		return tx.addToBatch(query, tx.session.columns(query, slices.Clone(some)), size)
-	}
-	if err := tx.session.own.write(tx.ctx, tx.session, query, some); err != nil {
-		return tx.failed(tx.ctx, err)
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -43,11 +44,11 @@ func scanQuestion(rows *sql.Rows, more ...any) (q data.Question, err error) {
 	i := &q.Interrupt
 	err = rows.Scan(append([]any{
 		&i.RunKey, &i.ID, &i.Step, &i.Place, &i.Frontend, &i.Tool,
-		rawInto{&i.Body},
+		sqldb.Into(&i.Body),
 		&i.Status,
-		rawInto{&i.Payload},
-		timePtrInto{&i.ExpiresAt},
-		timeInto{&i.CreatedAt},
+		sqldb.Into(&i.Payload),
+		sqldb.Into(&i.ExpiresAt),
+		sqldb.Into(&i.CreatedAt),
 		&q.Key, &q.User, &q.RunID, &q.Agent, &q.ThreadID, &q.ConversationID,
 	}, more...)...)
 	return q, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -121,14 +122,14 @@ const maxPosition = 1000
 func leftCells(p *data.Place) []any { return []any{p.ThreadKey} }
 
 func placeCells(p *data.Place) []any {
-	return []any{p.ThreadKey, int(p.Todo), p.RunKey, p.Project, p.User, p.Workflow, p.Agent, p.Rank(), ms(p.Since)}
+	return []any{p.ThreadKey, int(p.Todo), p.RunKey, p.Project, p.User, p.Workflow, p.Agent, p.Rank(), sqldb.Time(p.Since)}
 }
 
 func scanPlace(rows *sql.Rows, more ...any) (p data.Place, err error) {
 	rank := 0
 	err = rows.Scan(append([]any{
 		&p.ThreadKey, &p.Todo, &p.RunKey, &p.Project, &p.User, &p.Workflow, &p.Agent, &rank,
-		timeInto{&p.Since},
+		sqldb.Into(&p.Since),
 	}, more...)...)
 	p.Answered = rank == 1
 	return p, err
@@ -136,7 +137,7 @@ func scanPlace(rows *sql.Rows, more ...any) (p data.Place, err error) {
 
 // Misplaced returns up to limit threads whose rows in the queue do not agree with their runs: see [data.ByKey].
 func (r keyed) Misplaced(ctx context.Context, limit int) ([]int64, error) {
-	return all(ctx, r.q, scalar[int64], selectMisplaced, limit)
+	return sqldb.All(ctx, r.q, sqldb.Scalar[int64], selectMisplaced, limit)
 }
 
 // Line returns up to limit rows of the queue behind a place: see [data.ByKey].
@@ -147,12 +148,12 @@ func (r keyed) Line(ctx context.Context, after data.Place, each data.Each, limit
 	case each == data.EachCancel:
 		return placesOf(ctx, r.looks, selectCancels, after.ThreadKey, limit)
 	case each == data.EachRow:
-		rank, since := after.Rank(), ms(after.Since)
+		rank, since := after.Rank(), sqldb.Time(after.Since)
 		if after.ThreadKey == 0 {
 			rank, since = 0, time.UnixMilli(0).UTC()
 		}
 		return placesOf(ctx, r.looks, selectRows, after.Project, after.User, after.Workflow, after.Agent, rank, since, after.ThreadKey, limit)
-	case r.d.single:
+	case r.d.Single:
 		return stepsOf(ctx, r.looks, after, each, limit)
 	case each == data.EachLane:
 		return placesOf(ctx, r.looks, selectLanes, after.Project, after.User, after.Workflow, after.Agent, limit)
@@ -161,7 +162,7 @@ func (r keyed) Line(ctx context.Context, after data.Place, each data.Each, limit
 }
 
 // stepsOf finds one row after the other: a statement of SQLite costs less than a recursion.
-func stepsOf(ctx context.Context, q querier, after data.Place, each data.Each, limit int) (list []data.Place, err error) {
+func stepsOf(ctx context.Context, q sqldb.Querier, after data.Place, each data.Each, limit int) (list []data.Place, err error) {
 	for len(list) < limit {
 		var next []data.Place
 		if each == data.EachLane {
@@ -178,33 +179,33 @@ func stepsOf(ctx context.Context, q querier, after data.Place, each data.Each, l
 	return list, nil
 }
 
-func placesOf(ctx context.Context, q querier, query string, args ...any) ([]data.Place, error) {
-	return all(ctx, q, func(rows *sql.Rows) (data.Place, error) { return scanPlace(rows) }, query, args...)
+func placesOf(ctx context.Context, q sqldb.Querier, query string, args ...any) ([]data.Place, error) {
+	return sqldb.All(ctx, q, func(rows *sql.Rows) (data.Place, error) { return scanPlace(rows) }, query, args...)
 }
 
 // Take takes rows of the queue for a time, or gives them back: see [data.Store]. It waits for no commit.
 func (r keyed) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
-	if r.d.single {
+	if r.d.Single {
 		return threads, nil
 	}
 	if hold == 0 {
-		return all(ctx, r.looks, scalar[int64], giveBackRows, r.d.list(threads))
+		return sqldb.All(ctx, r.looks, sqldb.Scalar[int64], giveBackRows, r.d.List(threads))
 	}
-	return all(ctx, r.looks, scalar[int64], takeRows, hold.Milliseconds(), r.d.list(threads))
+	return sqldb.All(ctx, r.looks, sqldb.Scalar[int64], takeRows, hold.Milliseconds(), r.d.List(threads))
 }
 
 // Position returns a thread's row in the queue, and its position among those of its user: see [data.ByKey].
 func (r keyed) Position(ctx context.Context, thread int64) (data.Place, int, error) {
 	at := 0
-	p, err := one(ctx, r.q, func(rows *sql.Rows) (data.Place, error) { return scanPlace(rows, &at) }, selectPosition, maxPosition-1, thread)
+	p, err := sqldb.One(ctx, r.q, func(rows *sql.Rows) (data.Place, error) { return scanPlace(rows, &at) }, selectPosition, maxPosition-1, thread)
 	return p, at, err
 }
 
 // Backlog returns the work that waits: see [data.ByKey].
 func (r keyed) Backlog(ctx context.Context) (data.Backlog, error) {
-	return one(ctx, r.q, func(rows *sql.Rows) (b data.Backlog, err error) {
+	return sqldb.One(ctx, r.q, func(rows *sql.Rows) (b data.Backlog, err error) {
 		var oldest *time.Time
-		if err = rows.Scan(&b.Waiting, timePtrInto{&oldest}); oldest != nil {
+		if err = rows.Scan(&b.Waiting, sqldb.Into(&oldest)); oldest != nil {
 			b.Oldest = *oldest
 		}
 		return b, err

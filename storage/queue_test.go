@@ -30,20 +30,20 @@ func TestLine_FollowsItsIndex(t *testing.T) {
 				selectRows:    "queue_lanes (project_id=? AND user_id=? AND workflow=? AND agent=? AND (rank,since)>(?,?))",
 				selectCancels: "queue_cancel (thread_key>?)",
 			} {
-				plan := planSQLite(t, db, when, db.d.statement(query, plain))
+				plan := planSQLite(t, db, when, db.d.Forms(query)[0])
 				if len(plan) != 1 || plan[0] != "0 SEARCH q USING INDEX "+want {
 					t.Errorf("the plan %s is\n%s\nwant %s\n%s", when, strings.Join(plan, "\n"), want, query)
 				}
 			}
 		}
 		check("for an empty queue")
-		db.write.MustExecContext(t.Context(), db.d.statement(growQueue, plain))
+		db.w.Pool.SQL.MustExecContext(t.Context(), db.d.Forms(growQueue)[0])
 		check("for a long queue") // Baton never analyzes a file
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
-		conn, err := db.looks.Connx(t.Context())
+		conn, err := db.looks.SQL.Connx(t.Context())
 		must(t, err)
 		defer conn.Close()
 		wants := map[string]struct {
@@ -62,7 +62,7 @@ func TestLine_FollowsItsIndex(t *testing.T) {
 		}
 		prepare := func(query string) {
 			t.Helper()
-			for _, statement := range []string{"DEALLOCATE ALL", "PREPARE planned AS " + db.d.statement(query, plain)} {
+			for _, statement := range []string{"DEALLOCATE ALL", "PREPARE planned AS " + db.d.Forms(query)[0]} {
 				if _, err := conn.ExecContext(t.Context(), statement); err != nil {
 					t.Fatal(err)
 				}
@@ -82,14 +82,14 @@ func TestLine_FollowsItsIndex(t *testing.T) {
 			}
 		}
 		for query := range wants {
-			db.write.MustExecContext(t.Context(), "TRUNCATE queue")
+			db.w.Pool.SQL.MustExecContext(t.Context(), "TRUNCATE queue")
 			prepare(query)
 			check("for an empty queue", query)
-			db.write.MustExecContext(t.Context(), growQueue)
+			db.w.Pool.SQL.MustExecContext(t.Context(), growQueue)
 			check("of an empty queue for a long one", query)
 			prepare(query)
 			check("for a long queue", query)
-			db.write.MustExecContext(t.Context(), "ANALYZE queue")
+			db.w.Pool.SQL.MustExecContext(t.Context(), "ANALYZE queue")
 			prepare(query)
 			check("for a known queue", query)
 		}

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/janitor"
+	"github.com/batonrun/baton/storage/members"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -53,7 +56,7 @@ var _ data.Retainer = (*DB)(nil)
 func (r retention) Projects(ctx context.Context) (projects []string, err error) {
 	for _, query := range []string{nextProjectOfRuns, nextProjectOfAttachments, nextProjectOfAudit} {
 		for last := ""; ; {
-			last, err = one(ctx, r.read, scalar[string], query, last)
+			last, err = sqldb.One(ctx, r.read, sqldb.Scalar[string], query, last)
 			if errors.Is(err, data.ErrNotFound) {
 				break
 			}
@@ -69,16 +72,15 @@ func (r retention) Projects(ctx context.Context) (projects []string, err error) 
 
 // EndedRuns implements [data.Retainer].
 func (r retention) EndedRuns(ctx context.Context, project string, before time.Time, after data.EndedRun, limit int) ([]data.EndedRun, error) {
-	return all(ctx, r.read, func(rows *sql.Rows) (e data.EndedRun, err error) {
-		err = rows.Scan(&e.Key, &e.Thread, timeInto{&e.CreatedAt}, timePtrInto{&e.FinishedAt}, &e.Events)
-		return e, err
-	}, selectEndedRuns, ms(before), project, ms(before), ms(after.CreatedAt), after.Key, limit)
+	return sqldb.All(ctx, r.read, func(rows *sql.Rows) (e data.EndedRun, err error) {
+		return sqldb.Scan(rows, &e, &e.Key, &e.Thread, sqldb.Into(&e.CreatedAt), sqldb.Into(&e.FinishedAt), &e.Events)
+	}, selectEndedRuns, sqldb.Time(before), project, sqldb.Time(before), sqldb.Time(after.CreatedAt), after.Key, limit)
 }
 
 // EventsOf implements [data.Retainer].
 func (r retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]data.EventsSize, error) {
 	sizes := make(map[int64]data.EventsSize)
-	_, err := all(ctx, r.read, func(rows *sql.Rows) (struct{}, error) {
+	_, err := sqldb.All(ctx, r.read, func(rows *sql.Rows) (struct{}, error) {
 		var run, first, last, plain, sealed int64
 		err := rows.Scan(&run, &first, &last, &plain, &sealed)
 		size := sizes[run]
@@ -86,7 +88,7 @@ func (r retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]dat
 		size.Bytes += plain + sealed
 		sizes[run] = size
 		return struct{}{}, err
-	}, selectEventsOf, r.d.list(runKeys), maxCount)
+	}, selectEventsOf, r.read.DB.List(runKeys), maxCount)
 	return sizes, err
 }
 
@@ -128,17 +130,16 @@ type recorded struct {
 }
 
 func scanRecorded(rows *sql.Rows) (r recorded, err error) {
-	err = rows.Scan(&r.run, &r.over)
-	return r, err
+	return sqldb.Scan(rows, &r, &r.run, &r.over)
 }
 
 // Prune removes rows that are no longer needed. These are the records (of Do, CallTool, Ask, Next) of earlier generations of a
 // run and of runs that ended a day ago; fenced instances without runs that started at least a day ago; and API keys that
 // were revoked or expired 90 days ago. Call it every few minutes. It blocks commits only for moments.
 func (r retention) Prune(ctx context.Context, now time.Time) error {
-	before, after := ms(now.Add(-keepAfter)), int64(0)
+	before, after := sqldb.Time(now.Add(-keepAfter)), int64(0)
 	err := inTurns(ctx, func() (more bool, err error) {
-		list, err := all(ctx, r.read, scanRecorded, selectRecorded, before, after)
+		list, err := sqldb.All(ctx, r.read, scanRecorded, selectRecorded, before, after)
 		if err != nil || len(list) == 0 {
 			return false, err
 		}
@@ -151,18 +152,53 @@ func (r retention) Prune(ctx context.Context, now time.Time) error {
 		for i := range list {
 			runs[i] = list[i].run
 		}
-		_, err = r.tidy(ctx, deleteRecords, r.d.list(runs), before)
+		_, err = tidy(ctx, r.w, deleteRecords, r.read.DB.List(runs), before)
 		return true, err
 	})
 	if err != nil {
 		return err
 	}
-	_, err = r.tidy(ctx, deleteInstances, before)
+	_, err = tidy(ctx, r.w, deleteInstances, before)
 	return errors.Join(err, r.forgetAPIKeys(ctx, now))
 }
 
 // ForgetKeys removes the idempotency keys that were put before a time.
 func (r retention) ForgetKeys(ctx context.Context, before time.Time) error {
-	_, err := r.tidy(ctx, forgetKeys, ms(before))
+	_, err := tidy(ctx, r.w, forgetKeys, sqldb.Time(before))
 	return err
+}
+
+// tidyRows is how many rows one transaction removes: commits and the lease wait for it.
+const tidyRows = 200
+
+// tidy runs a statement until it removes no more rows, and returns how many it has removed. The last parameter is a number of rows;
+// each run is a transaction of its own, and commits continue in between.
+func tidy(ctx context.Context, w *members.Writer, query string, args ...any) (removed int, err error) {
+	err = inTurns(ctx, func() (bool, error) {
+		n, err := tidySome(ctx, w, query, append(slices.Clip(args), tidyRows)...)
+		removed += n
+		return n == tidyRows, err
+	})
+	return removed, err
+}
+
+// tidySome runs a statement, and returns how many rows it has removed.
+func tidySome(ctx context.Context, w *members.Writer, query string, args ...any) (n int, err error) {
+	err = w.Aside(ctx, func(tx *sqldb.Tx) (err error) {
+		n, err = tx.Count(query, args...)
+		return err
+	})
+	return n, err
+}
+
+// inTurns calls do until it has nothing more to do. In between others have their turns.
+func inTurns(ctx context.Context, do func() (more bool, err error)) error {
+	for {
+		if more, err := do(); err != nil || !more {
+			return err
+		}
+		if err := janitor.Yield(ctx); err != nil {
+			return err
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // A list of runs is read from an index in the list's order. With one column (user, status, workflow or thread) and the time a page costs
@@ -99,7 +100,7 @@ func (r reader) Runs(ctx context.Context, f data.RunFilter) (data.Page[data.Run]
 		f.Limit = 50
 	}
 	switch {
-	case checkString(f.Text) != nil:
+	case sqldb.CheckText(f.Text) != nil:
 		return data.Page[data.Run]{Counted: f.Count}, nil
 	case f.Searches():
 		return searched(ctx, r, func(ctx context.Context, r reader) (data.Page[data.Run], error) { return r.runs(ctx, &f) })
@@ -124,11 +125,11 @@ func (r reader) runs(ctx context.Context, f *data.RunFilter) (data.Page[data.Run
 	}
 	count := statement{oldest: f.Oldest}
 	if f.Count {
-		r.d.countRuns(&count, f, by, begin)
+		count.countRuns(f, by, begin)
 	} else {
 		count.add(uncounted)
 	}
-	list := r.d.listOfRuns(f, by, &count, after)
+	list := listOfRuns(f, by, &count, after)
 	// The last two parameters are the limit and the size of the page, which pageOf adds.
 	p, err := pageOf(ctx, r.q, scanRunAnd, data.PageBytes, f.Limit, list.String(), list.args[:len(list.args)-1]...)
 	if err != nil || !f.Count {
@@ -138,12 +139,12 @@ func (r reader) runs(ctx context.Context, f *data.RunFilter) (data.Page[data.Run
 }
 
 // listOfRuns returns the statement of a page but for its last parameter.
-func (d *dialect) listOfRuns(f *data.RunFilter, by search, count *statement, after []any) *statement {
+func listOfRuns(f *data.RunFilter, by search, count *statement, after []any) *statement {
 	s := &statement{oldest: f.Oldest}
 	s.add(listRuns+count.String()+pageOfRuns, count.args...)
 	s.inOrder(`at`, `sized_key`)
 	s.add(sizesOfRuns)
-	d.keysOfRuns(s, f, by, after, f.Limit+1)
+	s.keysOfRuns(f, by, after, f.Limit+1)
 	s.add(thatFit)
 	s.inOrder(`at`, `sized_key`)
 	s.add(thatAreShown)
@@ -176,16 +177,16 @@ func indexedPart(f *data.RunFilter) (part data.RunFilter, rest bool) {
 }
 
 // countRuns counts the runs that a filter admits, up to one more than maxCount.
-func (d *dialect) countRuns(s *statement, f *data.RunFilter, by search, begin []any) {
+func (s *statement) countRuns(f *data.RunFilter, by search, begin []any) {
 	s.add(countSome)
-	d.keysOfRuns(s, f, by, begin, maxCount+1)
+	s.keysOfRuns(f, by, begin, maxCount+1)
 	s.add(asCounted)
 }
 
 // keysOfRuns selects the next keys of those runs, and their times.
-func (d *dialect) keysOfRuns(s *statement, f *data.RunFilter, by search, after []any, limit int) {
+func (s *statement) keysOfRuns(f *data.RunFilter, by search, after []any, limit int) {
 	if f.ByTerms() {
-		d.keysByTerms(s, f, by, after, limit)
+		s.keysByTerms(f, by, after, limit)
 		return
 	}
 	part, rest := indexedPart(f)
@@ -213,11 +214,11 @@ func (d *dialect) keysOfRuns(s *statement, f *data.RunFilter, by search, after [
 }
 
 // keysByTerms selects the next keys of the runs that a search finds, and of those of which the text is a name.
-func (d *dialect) keysByTerms(s *statement, f *data.RunFilter, by search, after []any, limit int) {
+func (s *statement) keysByTerms(f *data.RunFilter, by search, after []any, limit int) {
 	s.add(`SELECT key, at FROM (`)
 	if by.terms != "" {
 		s.add(`SELECT * FROM (`)
-		d.keysBySearch(s, f, by, after, limit)
+		s.keysBySearch(f, by, after, limit)
 		s.add(`) AS plain`)
 	}
 	if by.terms != "" && f.Text != "" {
@@ -241,7 +242,7 @@ func (d *dialect) keysByTerms(s *statement, f *data.RunFilter, by search, after 
 }
 
 // keysBySearch selects the next keys of the runs that a search finds.
-func (d *dialect) keysBySearch(s *statement, f *data.RunFilter, by search, after []any, limit int) {
+func (s *statement) keysBySearch(f *data.RunFilter, by search, after []any, limit int) {
 	span := ``
 	if f.User == "" && !f.Since.IsZero() { // a user has few
 		where, args := filterRuns(&data.RunFilter{Project: f.Project, Since: f.Since, Until: f.Until})
@@ -255,7 +256,7 @@ func (d *dialect) keysBySearch(s *statement, f *data.RunFilter, by search, after
 	s.next(after, limit, `run_terms.run_key`)
 }
 
-// fitting requires of the run with a key what f says of its columns.
+// fitting requires that the run with a key fits f by its columns.
 func fitting(s *statement, f *data.RunFilter, key string) {
 	where, args := filterRuns(f)
 	s.add(` AND (SELECT `+strings.TrimPrefix(where, "\nWHERE ")+` FROM runs AS fitting WHERE fitting.key = `+key+`)`, args...)
@@ -285,7 +286,7 @@ func (r reader) place(ctx context.Context, f *data.RunFilter, key int64) ([]any,
 	switch {
 	case key != 0 && ordersByTime(f):
 		var err error
-		at, err = one(ctx, r.q, scanTime, selectCreated, key, f.Project)
+		at, err = sqldb.One(ctx, r.q, sqldb.Scalar[time.Time], selectCreated, key, f.Project)
 		if errors.Is(err, data.ErrNotFound) { // then no run follows
 			if at = time.UnixMilli(0); f.Oldest {
 				at = endOfTime
@@ -299,7 +300,7 @@ func (r reader) place(ctx context.Context, f *data.RunFilter, key int64) ([]any,
 		key = math.MaxInt64
 	}
 	if ordersByTime(f) {
-		return []any{ms(at), key}, nil
+		return []any{sqldb.Time(at), key}, nil
 	}
 	return []any{key}, nil
 }
@@ -340,10 +341,10 @@ func filterRuns(f *data.RunFilter) (string, []any) {
 		and(`workflow_id = ?`, f.WorkflowID)
 	}
 	if !f.Since.IsZero() {
-		and(`created_at >= ?`, ms(f.Since))
+		and(`created_at >= ?`, sqldb.Time(f.Since))
 	}
 	if !f.Until.IsZero() {
-		and(`created_at < ?`, ms(f.Until))
+		and(`created_at < ?`, sqldb.Time(f.Until))
 	}
 	return query.String(), args
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/terms"
+	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -126,14 +127,14 @@ func TestSearchFor_NamesWhatIsFew(t *testing.T) {
 // plannedByKey fails when PostgreSQL would read all runs for a page.
 func plannedByKey(t *testing.T, db *DB, f data.RunFilter) {
 	t.Helper()
-	if db.d.name != "postgres" {
+	if db.d.Name != "postgres" {
 		return
 	}
 	after, err := db.place(t.Context(), &f, 0)
 	must(t, err)
 	list := statement{oldest: f.Oldest}
-	db.d.keysOfRuns(&list, &f, search{}, after, 51)
-	plan, err := all(t.Context(), db.read, scalar[string], "EXPLAIN "+list.String(), list.args...)
+	list.keysOfRuns(&f, search{}, after, 51)
+	plan, err := sqldb.All(t.Context(), db.read, sqldb.Scalar[string], "EXPLAIN "+list.String(), list.args...)
 	must(t, err)
 	if slices.ContainsFunc(plan, func(line string) bool { return strings.Contains(line, "Seq Scan on runs") }) {
 		t.Errorf("%s", strings.Join(plan, "\n"))
@@ -158,7 +159,7 @@ func TestSearched_FailsAfterItsTime(t *testing.T) {
 func fillAudit(tb testing.TB, db *DB, n int) {
 	tb.Helper()
 	at := "i * 1000"
-	if db.d.name == "postgres" {
+	if db.d.Name == "postgres" {
 		at = "to_timestamp(i)"
 	}
 	for _, query := range []string{
@@ -167,7 +168,7 @@ func fillAudit(tb testing.TB, db *DB, n int) {
 			SELECT 'p', 'u', 'ann', CASE WHEN i %% 1000 = 0 THEN 'rare' ELSE 'start' END, 't', 'r' || i, '', '', '', %s FROM n`, n, at),
 		`ANALYZE`,
 	} {
-		if _, err := db.write.ExecContext(tb.Context(), query); err != nil {
+		if _, err := db.w.Pool.SQL.ExecContext(tb.Context(), query); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -178,7 +179,7 @@ func TestStats_SaysWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	now := time.UnixMilli(1 << 40)
-	if _, err := db.write.ExecContext(t.Context(), `
+	if _, err := db.w.Pool.SQL.ExecContext(t.Context(), `
 INSERT INTO ended_runs (run_key, project_id, agent, status, code, first_generation, created_at, begun_at, finished_at)
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 SELECT 0, 'p', 'a', 'COMPLETED', '', 1, ?2, ?2, ?2 FROM n`, maxWaiting+10, now.UnixMilli()); err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const headColumns = `thread_key, project_id, user_id, id, agent, workflow_id, status, generation, attempt, spans,
@@ -107,7 +108,7 @@ ORDER BY CASE status WHEN 'QUEUED' THEN 1 ELSE 0 END, answered DESC, turn, queue
 	selectHeads = `
 SELECT ` + headColumns + ` FROM runs WHERE key = ANY (?)`
 
-	// These tell decisions which runs have queued messages: few, so selectInbox is rarely needed.
+	// These show decisions which runs have queued messages: few, so selectInbox is rarely needed.
 	selectOpenSubjects = `
 SELECT ` + subjectColumns + ` FROM runs` + openInOrder
 
@@ -131,23 +132,23 @@ ORDER BY thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END LIMIT ?`
 func runCells(r *data.Run) []any {
 	return []any{
 		r.ThreadKey, r.Project, r.User, r.ID, r.Agent, r.WorkflowID, string(r.Status), r.Generation, r.Attempt, r.Spans,
-		r.SpanName, r.Turn, r.Answered, r.Owner, jsonOf(r.Replaces), r.RollBack, r.ClosedEvent, jsonOf(r.Error),
-		ms(r.CreatedAt), ms(r.QueuedAt), msOrNull(r.StartedAt), msOrNull(r.FinishedAt), msOrNull(r.ClaimedAt), r.Key,
-		r.OutputSummary, jsonOf(r.Usage), r.TiedTo,
+		r.SpanName, r.Turn, r.Answered, r.Owner, sqldb.JSON(r.Replaces), r.RollBack, r.ClosedEvent, sqldb.JSON(r.Error),
+		sqldb.Time(r.CreatedAt), sqldb.Time(r.QueuedAt), sqldb.Time(r.StartedAt), sqldb.Time(r.FinishedAt), sqldb.Time(r.ClaimedAt), r.Key,
+		r.OutputSummary, sqldb.JSON(r.Usage), r.TiedTo,
 	}
 }
 
 func inputCells(r *data.Run) []any {
 	return []any{
-		r.Key, raw(r.Input), raw(r.Definition), r.InputQuery, jsonOf(r.ContextItemIDs), raw(r.Metadata), r.ParentRun,
+		r.Key, sqldb.JSON(r.Input), sqldb.JSON(r.Definition), r.InputQuery, sqldb.JSON(r.ContextItemIDs), sqldb.JSON(r.Metadata), r.ParentRun,
 	}
 }
 
 func headCells(h *data.RunHead) []any {
 	return []any{
-		string(h.Status), h.Generation, h.Attempt, h.Spans, h.SpanName, h.Turn, h.Answered, h.Owner, jsonOf(h.Replaces),
-		h.RollBack, h.ClosedEvent, jsonOf(h.Error), ms(h.QueuedAt), msOrNull(h.StartedAt), msOrNull(h.FinishedAt),
-		msOrNull(h.ClaimedAt), string(h.Status), h.Key,
+		string(h.Status), h.Generation, h.Attempt, h.Spans, h.SpanName, h.Turn, h.Answered, h.Owner, sqldb.JSON(h.Replaces),
+		h.RollBack, h.ClosedEvent, sqldb.JSON(h.Error), sqldb.Time(h.QueuedAt), sqldb.Time(h.StartedAt), sqldb.Time(h.FinishedAt),
+		sqldb.Time(h.ClaimedAt), string(h.Status), h.Key,
 	}
 }
 
@@ -156,7 +157,7 @@ func endedCells(e *endedRun) []any {
 	return append(cells[:len(cells)-1], resultCells(&e.result)...)
 }
 
-func resultCells(r *data.RunResult) []any { return []any{r.OutputSummary, jsonOf(r.Usage), r.Key} }
+func resultCells(r *data.RunResult) []any { return []any{r.OutputSummary, sqldb.JSON(r.Usage), r.Key} }
 
 func crashesCells(c *data.RunCrashes) []any { return []any{c.Attempt, c.Key} }
 
@@ -176,22 +177,19 @@ func into(h *data.RunHead, more ...any) []any {
 	return append([]any{
 		&h.ThreadKey, &h.Project, &h.User, &h.ID, &h.Agent, &h.WorkflowID, &h.Status, &h.Generation, &h.Attempt, &h.Spans,
 		&h.SpanName, &h.Turn, &h.Answered, &h.Owner,
-		jsonInto{&h.Replaces},
+		sqldb.Into(&h.Replaces),
 		&h.RollBack, &h.ClosedEvent,
-		jsonInto{&h.Error},
-		timeInto{&h.CreatedAt},
-		timeInto{&h.QueuedAt},
-		timePtrInto{&h.StartedAt},
-		timePtrInto{&h.FinishedAt},
-		timePtrInto{&h.ClaimedAt},
+		sqldb.Into(&h.Error),
+		sqldb.Into(&h.CreatedAt),
+		sqldb.Into(&h.QueuedAt),
+		sqldb.Into(&h.StartedAt),
+		sqldb.Into(&h.FinishedAt),
+		sqldb.Into(&h.ClaimedAt),
 		&h.Key,
 	}, more...)
 }
 
-func scanHead(rows *sql.Rows) (h data.RunHead, err error) {
-	err = rows.Scan(into(&h)...)
-	return h, err
-}
+func scanHead(rows *sql.Rows) (h data.RunHead, err error) { return sqldb.Scan(rows, &h, into(&h)...) }
 
 // subject is a run that a decision sees.
 type subject struct {
@@ -201,20 +199,19 @@ type subject struct {
 }
 
 func scanSubject(rows *sql.Rows) (s subject, err error) {
-	err = rows.Scan(into(&s.RunHead, &s.queued, &s.asked)...)
-	return s, err
+	return sqldb.Scan(rows, &s, into(&s.RunHead, &s.queued, &s.asked)...)
 }
 
 func scanRun(rows *sql.Rows) (data.Run, error) { return scanRunAnd(rows) }
 
 func scanRunAnd(rows *sql.Rows, more ...any) (run data.Run, err error) {
 	err = rows.Scan(into(&run.RunHead, append([]any{
-		rawInto{&run.Input},
-		rawInto{&run.Definition},
+		sqldb.Into(&run.Input),
+		sqldb.Into(&run.Definition),
 		&run.InputQuery, &run.OutputSummary,
-		jsonInto{&run.Usage},
-		jsonInto{&run.ContextItemIDs},
-		rawInto{&run.Metadata},
+		sqldb.Into(&run.Usage),
+		sqldb.Into(&run.ContextItemIDs),
+		sqldb.Into(&run.Metadata),
 		&run.ParentRun, &run.ThreadID, &run.ThreadTitle,
 		&run.ConversationID,
 	}, more...)...)...)
@@ -228,51 +225,48 @@ type named struct {
 }
 
 func scanNamed(rows *sql.Rows) (n named, err error) {
-	err = rows.Scan(&n.Project, &n.User, &n.ID, &n.run.RunKey, &n.run.ThreadKey, &n.run.ID, &n.run.BodyHash, &n.run.Status,
-		&n.run.First)
-	return n, err
+	return sqldb.Scan(rows, &n, &n.Project, &n.User, &n.ID, &n.run.RunKey, &n.run.ThreadKey, &n.run.ID, &n.run.BodyHash, &n.run.Status, &n.run.First)
 }
 
 // Run returns the run with the key.
 func (r keyed) Run(ctx context.Context, key int64) (data.Run, error) {
-	return one(ctx, r.q, scanRun, selectRunByKey, key)
+	return sqldb.One(ctx, r.q, scanRun, selectRunByKey, key)
 }
 
 // RunsByName returns at most 2 of the project's runs that have the name, as their first or a later one: of one user, or
 // with user "" of all. They have no input and no definition.
 func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
 	if user == "" {
-		return all(ctx, r.q, scanRun, selectRunsByName, project, name)
+		return sqldb.All(ctx, r.q, scanRun, selectRunsByName, project, name)
 	}
-	return all(ctx, r.q, scanRun, selectRunOfUser, project, name, user)
+	return sqldb.All(ctx, r.q, scanRun, selectRunOfUser, project, name, user)
 }
 
 // OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order they will be claimed.
 func (r keyed) OpenRuns(ctx context.Context, threadKey int64) ([]data.RunHead, error) {
-	return all(ctx, r.q, scanHead, selectOpenHeads, r.d.list([]int64{threadKey}))
+	return sqldb.All(ctx, r.q, scanHead, selectOpenHeads, r.d.List([]int64{threadKey}))
 }
 
 // Heads returns the heads of those of the runs that exist.
 func (r keyed) Heads(ctx context.Context, runs []int64) ([]data.RunHead, error) {
-	return all(ctx, r.q, scanHead, selectHeads, r.d.list(runs))
+	return sqldb.All(ctx, r.q, scanHead, selectHeads, r.d.List(runs))
 }
 
 // CancelAsks returns the requests to cancel runs that an instance executes.
 func (r keyed) CancelAsks(ctx context.Context, instance string) ([]data.CancelAsk, error) {
-	return all(ctx, r.q, func(rows *sql.Rows) (c data.CancelAsk, err error) {
-		err = rows.Scan(&c.RunKey, jsonInto{&c.By})
-		return c, err
+	return sqldb.All(ctx, r.q, func(rows *sql.Rows) (c data.CancelAsk, err error) {
+		return sqldb.Scan(rows, &c, &c.RunKey, sqldb.Into(&c.By))
 	}, selectCancelAsks, instance)
 }
 
 // LastRun returns the thread's newest run, without its input and definition.
 func (r keyed) LastRun(ctx context.Context, threadKey int64) (data.Run, error) {
-	return one(ctx, r.q, scanRun, selectLastRun, threadKey)
+	return sqldb.One(ctx, r.q, scanRun, selectLastRun, threadKey)
 }
 
 // Orphans returns up to limit RUNNING runs whose owner may not write any more: see [data.ByKey].
 func (r keyed) Orphans(ctx context.Context, afterThread int64, limit int) ([]data.RunHead, error) {
-	return all(ctx, r.q, scanHead, selectOrphans, afterThread, limit)
+	return sqldb.All(ctx, r.q, scanHead, selectOrphans, afterThread, limit)
 }
 
 // selectWeight reads sizes from columns beside the large values, which it does not read.
@@ -297,7 +291,7 @@ SELECT
 // messages, and the thread's messages up to the limit for workers. Its output is its generation's messages, except
 // those with which its spans begin: these are input.
 func (r keyed) Weight(ctx context.Context, threadKey, runKey int64) (data.Weight, error) {
-	return one(ctx, r.q, func(rows *sql.Rows) (w data.Weight, err error) {
+	return sqldb.One(ctx, r.q, func(rows *sql.Rows) (w data.Weight, err error) {
 		var history int64
 		err = rows.Scan(&w.Asked, &history, &w.Said)
 		w.Asked += min(history, data.ThreadBytes)

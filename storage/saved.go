@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -26,17 +27,17 @@ type saved beside
 
 // PutViews replaces all views of a user.
 func (s saved) PutViews(ctx context.Context, project, user string, views []data.SavedView) error {
-	return accounts(s).change(ctx, func(tx *tx) error {
+	return accounts(s).change(ctx, func(tx *sqldb.Tx) error {
 		if len(views) == 0 {
-			return tx.exec(deleteViews, project, user)
+			return tx.Exec(deleteViews, project, user)
 		}
-		return tx.exec(upsertViews, project, user, jsonOf(views))
+		return tx.Exec(upsertViews, project, user, sqldb.JSON(views))
 	})
 }
 
 // Views returns the views of a user, in the order in which they were put.
 func (s saved) Views(ctx context.Context, project, user string) ([]data.SavedView, error) {
-	views, err := one(ctx, s.read, scanViews, selectViews, project, user)
+	views, err := sqldb.One(ctx, s.read, scanViews, selectViews, project, user)
 	if errors.Is(err, data.ErrNotFound) {
 		return nil, nil
 	}
@@ -44,6 +45,5 @@ func (s saved) Views(ctx context.Context, project, user string) ([]data.SavedVie
 }
 
 func scanViews(rows *sql.Rows) (views []data.SavedView, err error) {
-	err = rows.Scan(jsonInto{&views})
-	return views, err
+	return sqldb.Scan(rows, &views, sqldb.Into(&views))
 }

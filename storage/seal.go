@@ -10,6 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -50,6 +51,7 @@ DELETE FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id 
 // sealer compresses the events of a log, and gives the space back.
 type sealer struct {
 	beside
+	cfg   Config
 	codec *eventlog.Codec
 }
 
@@ -61,7 +63,7 @@ type sealer struct {
 // be called by several instances. It blocks commits only while it replaces rows by a segment.
 func (s sealer) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
 	sealed, err = s.sealThreads(ctx, now)
-	if s.d.single {
+	if s.read.DB.Single {
 		return sealed, errors.Join(err, s.shrink(ctx))
 	}
 	return sealed, errors.Join(err, s.dropDays(ctx)) // most of all when the disk is full
@@ -69,7 +71,7 @@ func (s sealer) Seal(ctx context.Context, now time.Time) (sealed int, err error)
 
 func (s sealer) sealThreads(ctx context.Context, now time.Time) (sealed int, err error) {
 	for after := int64(0); ; {
-		threads, err := all(ctx, s.read, scanUnsealed, selectUnsealed, after)
+		threads, err := sqldb.All(ctx, s.read, scanUnsealed, selectUnsealed, after)
 		if err != nil || len(threads) == 0 {
 			return sealed, err
 		}
@@ -92,7 +94,7 @@ func (s sealer) sealThreads(ctx context.Context, now time.Time) (sealed int, err
 
 // hinders reports whether err is not the fault of one thread, and so would fail the next one too.
 func (s sealer) hinders(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, data.ErrDiskFull) || errors.Is(err, data.ErrFenced) || checkSchema(ctx, s.d, s.read) != nil
+	return ctx.Err() != nil || errors.Is(err, data.ErrDiskFull) || errors.Is(err, data.ErrFenced) || s.cfg.checkSchema(ctx, s.read) != nil
 }
 
 // unsealed is a thread with events that are not sealed.
@@ -104,8 +106,7 @@ type unsealed struct {
 }
 
 func scanUnsealed(rows *sql.Rows) (u unsealed, err error) {
-	err = rows.Scan(&u.key, &u.lastSeq, &u.sealed, timeInto{&u.updatedAt})
-	return u, err
+	return sqldb.Scan(rows, &u, &u.key, &u.lastSeq, &u.sealed, sqldb.Into(&u.updatedAt))
 }
 
 func (s sealer) sealThread(ctx context.Context, u unsealed, now time.Time) (sealed int, err error) {
@@ -137,14 +138,14 @@ func (s sealer) sealThread(ctx context.Context, u unsealed, now time.Time) (seal
 // sealable reads the rows of the thread's next segment.
 func (s sealer) sealable(ctx context.Context, u unsealed, before time.Time) (rows []eventlog.Row, events int, err error) {
 	size := 0
-	rows, err = some(ctx, s.read, func(sc *sql.Rows) (eventlog.Row, error) {
+	rows, err = sqldb.Some(ctx, s.read, func(sc *sql.Rows) (eventlog.Row, error) {
 		row, err := scanRow(sc)
 		row.Thread = u.key
 		return row, err
 	}, func(row eventlog.Row) bool {
 		events, size = events+int(row.Last-row.First+1), size+len(row.Payload)
 		return events < maxSegment && size < maxPlain
-	}, selectSealable, u.key, u.sealed, u.lastSeq, ms(before), maxSegment)
+	}, selectSealable, u.key, u.sealed, u.lastSeq, sqldb.Time(before), maxSegment)
 	return rows, events, err
 }
 
@@ -155,31 +156,31 @@ func (s sealer) sealRows(ctx context.Context, u unsealed, to int64, rows []event
 	if len(rows) > 0 {
 		segment = s.codec.Segment(rows)
 	}
-	err = s.aside(ctx, func(tx *tx) error {
-		sealed, err := one(ctx, tx, scalar[int64], lockUnsealed, u.key)
+	err = s.w.Aside(ctx, func(tx *sqldb.Tx) error {
+		sealed, err := sqldb.One(ctx, tx, sqldb.Scalar[int64], lockUnsealed, u.key)
 		if errors.Is(err, data.ErrNotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		n, err := one(ctx, tx, scalar[int], countSealable, u.key, u.sealed, to)
+		n, err := sqldb.One(ctx, tx, sqldb.Scalar[int], countSealable, u.key, u.sealed, to)
 		if err != nil || sealed != u.sealed || n != len(rows) {
 			return err
 		}
 		done = true
 		if len(rows) > 0 {
-			if err := tx.exec(insertSegment, segment.Thread, segment.First, segment.Last, segment.Events, segment.Data); err != nil {
+			if err := tx.Exec(insertSegment, segment.Thread, segment.First, segment.Last, segment.Events, segment.Data); err != nil {
 				return err
 			}
 		}
-		if err := tx.exec(moveSealed, to, u.key); err != nil {
+		if err := tx.Exec(moveSealed, to, u.key); err != nil {
 			return err
 		}
-		if !s.d.single {
+		if !s.read.DB.Single {
 			return nil // the rows are dropped with their partition
 		}
-		return tx.exec(deleteSealable, u.key, u.sealed, to)
+		return tx.Exec(deleteSealable, u.key, u.sealed, to)
 	})
 	return done && err == nil, err
 }
@@ -211,11 +212,11 @@ const (
 func (s sealer) shrink(ctx context.Context) error {
 	before := 0
 	return inTurns(ctx, func() (more bool, err error) {
-		pages, err := one(ctx, s.read, scalar[int], countPages)
+		pages, err := sqldb.One(ctx, s.read, sqldb.Scalar[int], countPages)
 		if err != nil {
 			return false, err
 		}
-		free, err := one(ctx, s.read, scalar[int], countFree)
+		free, err := sqldb.One(ctx, s.read, sqldb.Scalar[int], countFree)
 		if err != nil || free <= spareFree+pages/10 || free == before {
 			return false, err
 		}
@@ -228,7 +229,7 @@ func (s sealer) shrink(ctx context.Context) error {
 }
 
 func (s sealer) shrinkOnce(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.exec(ctx, fmt.Sprintf(shrinkStep, shrinkPages), moveWALGently) // the file shrinks with the checkpoint
+	s.w.Session.Lock()
+	defer s.w.Session.Unlock()
+	return s.w.Session.Exec(ctx, fmt.Sprintf(shrinkStep, shrinkPages), moveWALGently) // the file shrinks with the checkpoint
 }

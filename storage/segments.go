@@ -7,6 +7,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -29,14 +30,13 @@ DELETE FROM event_segments WHERE thread_key = ? AND last_event_id = ?`
 )
 
 func scanSegment(rows *sql.Rows) (s eventlog.Segment, err error) {
-	err = rows.Scan(&s.First, &s.Last, &s.Events, &s.Data)
-	return s, err
+	return sqldb.Scan(rows, &s, &s.First, &s.Last, &s.Events, &s.Data)
 }
 
 // readSegments adds the sealed events after at and before an event to the page.
 func (r logReader) readSegments(ctx context.Context, thread int64, p *eventlog.Page, at, before int64) error {
 	for !p.Full() && p.Size < maxPage {
-		segments, err := all(ctx, r.q, scanSegment, selectSegments, thread, at, before, 1)
+		segments, err := sqldb.All(ctx, r.q, scanSegment, selectSegments, thread, at, before, 1)
 		if err != nil || len(segments) == 0 {
 			return err
 		}
@@ -44,12 +44,12 @@ func (r logReader) readSegments(ctx context.Context, thread int64, p *eventlog.P
 		s.Thread = thread
 		rows, err := r.z.Rows(s)
 		if err != nil {
-			return r.q.failed(ctx, err)
+			return r.q.Failed(ctx, err)
 		}
 		p.Grow(rows)
 		for i := range rows {
 			if err := p.Add(&rows[i]); err != nil {
-				return r.q.failed(ctx, err)
+				return r.q.Failed(ctx, err)
 			}
 		}
 		at = s.Last
@@ -63,20 +63,20 @@ func (r *removal) deleteSealed(span *data.Span) error {
 	if last == 0 {
 		last = math.MaxInt64 - 1
 	}
-	segments, err := all(r.ctx, r, scanSegment, selectSegments, span.ThreadKey, span.First-1, last+1, 2)
+	segments, err := sqldb.All(r.Context(), r, scanSegment, selectSegments, span.ThreadKey, span.First-1, last+1, 2)
 	for i := range segments {
 		s := &segments[i]
 		s.Thread = span.ThreadKey
 		left, n, err := r.c.codec.Without(s, span.RunKey)
 		if err != nil {
-			return r.fail(err)
+			return r.Fail(err)
 		}
 		switch {
 		case n == 0:
 		case left.Events == 0:
-			err = r.exec(deleteSegment, s.Thread, s.Last)
+			err = r.Exec(deleteSegment, s.Thread, s.Last)
 		default:
-			err = r.exec(replaceSegment, left.Events, left.Data, s.Thread, s.Last)
+			err = r.Exec(replaceSegment, left.Events, left.Data, s.Thread, s.Last)
 		}
 		if err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // countingDecoder counts decompressed bytes.
@@ -47,7 +48,7 @@ func TestSegmentsAreDecompressedOnce(t *testing.T) {
 	if n, err := db.Seal(ctx, now.Add(48*time.Hour)); err != nil || n != events {
 		t.Fatalf("%d events are sealed: %v", n, err)
 	}
-	segments, err := one(ctx, db.read, scalar[int64], "SELECT count(*) FROM event_segments")
+	segments, err := sqldb.One(ctx, db.read, sqldb.Scalar[int64], "SELECT count(*) FROM event_segments")
 	if err != nil || segments < 9 {
 		t.Fatalf("%d segments, %v", segments, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // The commit that ends a run inserts a row into ended_runs, and the commit of a model call inserts one into model_calls. RollUp
@@ -59,11 +60,11 @@ const rolledUpAtOnce = 100
 var _ data.Counter = (*DB)(nil)
 
 func runEndedCells(e *data.RunEnded) []any {
-	return []any{e.RunKey, e.Project, e.Agent, string(e.Status), e.Code, e.First, ms(e.CreatedAt), msOrNull(e.BegunAt), ms(e.FinishedAt)}
+	return []any{e.RunKey, e.Project, e.Agent, string(e.Status), e.Code, e.First, sqldb.Time(e.CreatedAt), sqldb.Time(e.BegunAt), sqldb.Time(e.FinishedAt)}
 }
 
 func modelCallCells(c *data.CallUsage) []any {
-	return []any{c.Project, c.User, c.Agent, ms(c.At), c.Calls, c.Cost, jsonOf(&c.Usage)}
+	return []any{c.Project, c.User, c.Agent, sqldb.Time(c.At), c.Calls, c.Cost, sqldb.JSON(&c.Usage)}
 }
 
 // countable is a row of ended_runs or model_calls.
@@ -76,8 +77,8 @@ type countable struct {
 
 func scanEnded(rows *sql.Rows) (c countable, err error) {
 	var e data.RunEnded
-	err = rows.Scan(&c.key, &c.run, &e.Project, &e.Agent, &e.Status, &e.Code, &e.First, timeInto{&e.CreatedAt}, timePtrInto{&e.BegunAt},
-		timeInto{&e.FinishedAt})
+	err = rows.Scan(&c.key, &c.run, &e.Project, &e.Agent, &e.Status, &e.Code, &e.First, sqldb.Into(&e.CreatedAt), sqldb.Into(&e.BegunAt),
+		sqldb.Into(&e.FinishedAt))
 	c.project, c.count = e.Project, e.Count
 	return c, err
 }
@@ -89,8 +90,7 @@ type call struct {
 }
 
 func scanCall(rows *sql.Rows) (c call, err error) {
-	err = rows.Scan(&c.key, &c.Project, &c.User, &c.Agent, timeInto{&c.At}, &c.Calls, &c.Cost, jsonInto{&c.Usage})
-	return c, err
+	return sqldb.Scan(rows, &c, &c.key, &c.Project, &c.User, &c.Agent, sqldb.Into(&c.At), &c.Calls, &c.Cost, sqldb.Into(&c.Usage))
 }
 
 func (c *call) countable() countable {
@@ -104,12 +104,12 @@ type counter beside
 func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 	err = inTurns(ctx, func() (more bool, err error) {
 		some := 0
-		err = c.aside(ctx, func(tx *tx) error {
-			ended, err := all(ctx, tx, scanEnded, lockEnded, 0, rolledUpAtOnce)
+		err = c.w.Aside(ctx, func(tx *sqldb.Tx) error {
+			ended, err := sqldb.All(ctx, tx, scanEnded, lockEnded, 0, rolledUpAtOnce)
 			if err != nil {
 				return err
 			}
-			used, err := all(ctx, tx, scanCall, lockCalls, 0, rolledUpAtOnce)
+			used, err := sqldb.All(ctx, tx, scanCall, lockCalls, 0, rolledUpAtOnce)
 			if err != nil {
 				return err
 			}
@@ -138,14 +138,14 @@ func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 	if err != nil || n == 0 { // old sums are removed once there are new ones
 		return n, err
 	}
-	_, err = c.tidy(ctx, forgetBuckets, int(data.MinuteStep.Seconds()), ms(now.Add(-data.MinutesKept)))
-	_, hours := c.tidy(ctx, forgetBuckets, int(data.HourStep.Seconds()), ms(now.Add(-data.HoursKept)))
-	_, days := c.tidy(ctx, forgetUsage, ms(now.Add(-data.UsageKept)))
-	_, raises := c.tidy(ctx, forgetRaises, ms(now.Add(-data.UsageKept)))
+	_, err = tidy(ctx, c.w, forgetBuckets, int(data.MinuteStep.Seconds()), sqldb.Time(now.Add(-data.MinutesKept)))
+	_, hours := tidy(ctx, c.w, forgetBuckets, int(data.HourStep.Seconds()), sqldb.Time(now.Add(-data.HoursKept)))
+	_, days := tidy(ctx, c.w, forgetUsage, sqldb.Time(now.Add(-data.UsageKept)))
+	_, raises := tidy(ctx, c.w, forgetRaises, sqldb.Time(now.Add(-data.UsageKept)))
 	return n, errors.Join(err, hours, days, raises)
 }
 
-func deleteRows(tx *tx, query string, list []countable) error {
+func deleteRows(tx *sqldb.Tx, query string, list []countable) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -153,7 +153,7 @@ func deleteRows(tx *tx, query string, list []countable) error {
 	for i := range list {
 		keys[i] = list[i].key
 	}
-	return tx.exec(query, tx.d.list(keys))
+	return tx.Exec(query, tx.DB.List(keys))
 }
 
 // bucket is the key of a row of stats_buckets.
@@ -164,7 +164,7 @@ type bucket struct {
 }
 
 // tally adds rows to their buckets.
-func tally(tx *tx, list []countable) error {
+func tally(tx *sqldb.Tx, list []countable) error {
 	buckets := make(map[bucket]*data.Tally)
 	for i := range list {
 		for _, step := range []time.Duration{data.MinuteStep, data.HourStep} {
@@ -185,19 +185,19 @@ func tally(tx *tx, list []countable) error {
 	return nil
 }
 
-func addTo(tx *tx, b bucket, t *data.Tally) error {
+func addTo(tx *sqldb.Tx, b bucket, t *data.Tally) error {
 	step := int(b.step.Seconds())
-	was, err := one(tx.ctx, tx, scalar[string], selectBucket, b.project, step, ms(b.at))
+	was, err := sqldb.One(tx.Context(), tx, sqldb.Scalar[string], selectBucket, b.project, step, sqldb.Time(b.at))
 	if err != nil && !errors.Is(err, data.ErrNotFound) {
 		return err
 	}
 	if err == nil {
 		var sum data.Tally
 		if err := json.Unmarshal([]byte(was), &sum); err != nil {
-			return tx.fail(err)
+			return tx.Fail(err)
 		}
 		sum.Add(t)
 		t = &sum
 	}
-	return tx.exec(upsertBucket, b.project, step, ms(b.at), jsonOf(t))
+	return tx.Exec(upsertBucket, b.project, step, sqldb.Time(b.at), sqldb.JSON(t))
 }

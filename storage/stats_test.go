@@ -17,6 +17,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -375,7 +376,7 @@ func TestStats_AreWhatTheRunsCameTo(t *testing.T) {
 			}
 		}
 		c.check()
-		left, err := one(c.Context(), c.db.read, scalar[int], `SELECT (SELECT count(*) FROM ended_runs) + (SELECT count(*) FROM model_calls)`)
+		left, err := sqldb.One(c.Context(), c.db.read, sqldb.Scalar[int], `SELECT (SELECT count(*) FROM ended_runs) + (SELECT count(*) FROM model_calls)`)
 		if err != nil || left != 0 {
 			c.Errorf("%d rows are left, %v", left, err)
 		}
@@ -414,7 +415,7 @@ func TestRollUp_IsAtomic(t *testing.T) {
 			left, behind = i, i%2 == 0
 			mu.Unlock()
 			ctx, cancel := context.WithCancel(c.Context())
-			if c.db.d.single {
+			if c.db.d.Single {
 				_, _ = c.db.RollUp(ctx, c.base)
 			} else {
 				go func() {
@@ -471,7 +472,7 @@ func TestRollUp_ForgetsOldBuckets(t *testing.T) {
 					c.Fatal(err)
 				}
 			}
-			list, err := all(c.Context(), c.db.read, scalar[int], `SELECT step FROM stats_buckets LIMIT 10000`)
+			list, err := sqldb.All(c.Context(), c.db.read, sqldb.Scalar[int], `SELECT step FROM stats_buckets LIMIT 10000`)
 			must(c, err)
 			for _, step := range list {
 				n += step / 60 // those of hours count sixty times

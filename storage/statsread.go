@@ -3,14 +3,12 @@ package storage
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -37,13 +35,13 @@ const (
 
 // Stats returns statistics of a project's runs: see [data.Counter].
 func (c counter) Stats(ctx context.Context, project string, step time.Duration, from, now time.Time) (s data.Stats, err error) {
-	err = c.read.snapshot(ctx, func(q querier) (err error) {
+	err = c.read.Snapshot(ctx, func(q sqldb.Querier) (err error) {
 		s, err = stats(ctx, q, project, step, from, now)
 		return err
 	})
 	for i := range s.Instances {
 		in := &s.Instances[i]
-		in.SeenAt = in.SeenAt.Add(-c.cfg.Lease)
+		in.SeenAt = in.SeenAt.Add(-time.Duration(c.w.Lease()) * time.Millisecond)
 		if in.SeenAt.Before(in.StartedAt) {
 			in.SeenAt = in.StartedAt
 		}
@@ -51,16 +49,15 @@ func (c counter) Stats(ctx context.Context, project string, step time.Duration, 
 	return s, err
 }
 
-func stats(ctx context.Context, q querier, project string, step time.Duration, from, now time.Time) (s data.Stats, err error) {
+func stats(ctx context.Context, q sqldb.Querier, project string, step time.Duration, from, now time.Time) (s data.Stats, err error) {
 	s.Tallies = make(map[time.Time]*data.Tally)
 	type counted struct {
 		at   time.Time
 		data string
 	}
-	buckets, err := all(ctx, q, func(rows *sql.Rows) (c counted, err error) {
-		err = rows.Scan(timeInto{&c.at}, &c.data)
-		return c, err
-	}, selectBuckets, project, int(step.Seconds()), ms(from.Truncate(step)), ms(now), maxBuckets)
+	buckets, err := sqldb.All(ctx, q, func(rows *sql.Rows) (c counted, err error) {
+		return sqldb.Scan(rows, &c, sqldb.Into(&c.at), &c.data)
+	}, selectBuckets, project, int(step.Seconds()), sqldb.Time(from.Truncate(step)), sqldb.Time(now), maxBuckets)
 	if err != nil {
 		return s, err
 	}
@@ -88,12 +85,12 @@ func stats(ctx context.Context, q querier, project string, step time.Duration, f
 }
 
 // countWaiting adds the rows that wait for RollUp.
-func countWaiting(ctx context.Context, q querier, project string, at func(time.Time) *data.Tally, s *data.Stats) error {
-	ended, err := all(ctx, q, scanEnded, selectEndedOfProject, project, maxWaiting+1)
+func countWaiting(ctx context.Context, q sqldb.Querier, project string, at func(time.Time) *data.Tally, s *data.Stats) error {
+	ended, err := sqldb.All(ctx, q, scanEnded, selectEndedOfProject, project, maxWaiting+1)
 	if err != nil {
 		return err
 	}
-	calls, err := all(ctx, q, scanCall, selectCallsOfProject, project, maxWaiting+1)
+	calls, err := sqldb.All(ctx, q, scanCall, selectCallsOfProject, project, maxWaiting+1)
 	if err != nil {
 		return err
 	}
@@ -108,9 +105,9 @@ func countWaiting(ctx context.Context, q querier, project string, at func(time.T
 }
 
 // current adds the runs that have not ended, and the instances.
-func current(ctx context.Context, q querier, project string, at func(time.Time) *data.Tally, s *data.Stats) (err error) {
+func current(ctx context.Context, q sqldb.Querier, project string, at func(time.Time) *data.Tally, s *data.Stats) (err error) {
 	for status, of := range map[data.Status]*data.StatusCount{data.Running: &s.Running, data.Queued: &s.Queued, data.Waiting: &s.Waiting} {
-		heads, err := all(ctx, q, scanHead, selectOpenOfStatus, project, string(status), maxCount)
+		heads, err := sqldb.All(ctx, q, scanHead, selectOpenOfStatus, project, string(status), maxCount)
 		if err != nil {
 			return err
 		}
@@ -122,45 +119,15 @@ func current(ctx context.Context, q querier, project string, at func(time.Time) 
 			data.CountOpen(&heads[i], at)
 		}
 	}
-	s.Waiting.Since, err = one(ctx, q, scanTime, selectOldestQuestion, project)
+	s.Waiting.Since, err = sqldb.One(ctx, q, sqldb.Scalar[time.Time], selectOldestQuestion, project)
 	if err != nil && !errors.Is(err, data.ErrNotFound) {
 		return err
 	}
-	s.Instances, err = all(ctx, q, func(rows *sql.Rows) (in data.InstanceState, err error) {
+	s.Instances, err = sqldb.All(ctx, q, func(rows *sql.Rows) (in data.InstanceState, err error) {
 		var fenced bool
-		err = rows.Scan(&in.ID, &in.Addr, &fenced, &in.End, timeInto{&in.StartedAt}, timeInto{&in.SeenAt})
+		err = rows.Scan(&in.ID, &in.Addr, &fenced, &in.End, sqldb.Into(&in.StartedAt), sqldb.Into(&in.SeenAt))
 		in.Serving = !fenced
 		return in, err
 	}, selectInstances)
 	return err
 }
-
-// snapshot calls fn with a querier that reads the database as of one moment.
-func (p *pool) snapshot(ctx context.Context, fn func(querier) error) error {
-	conn, err := p.Connx(ctx)
-	if err != nil {
-		return p.d.explained(ctx, err)
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(ctx, p.d.beginRead); err != nil {
-		return p.d.explained(ctx, err)
-	}
-	defer func() {
-		if _, err := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); err != nil {
-			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the transaction is still open
-		}
-	}()
-	return fn(moment{conn, p.d})
-}
-
-// moment is the querier of a snapshot.
-type moment struct {
-	conn *sqlx.Conn
-	d    *dialect
-}
-
-func (m moment) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
-	return m.conn.QueryContext(ctx, m.d.statement(query, plain), args...)
-}
-
-func (m moment) failed(ctx context.Context, err error) error { return m.d.explained(ctx, err) }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const stepColumns = `run_key, number, id, generation, node_id, name, execution, status, input, output, error,
@@ -38,7 +39,7 @@ SELECT COALESCE(max(number), 0) FROM steps WHERE run_key = ` + runOfProject
 func stepCells(s *data.Step) []any {
 	return []any{
 		s.RunKey, s.Number, s.ID, s.Generation, s.NodeID, s.Name, s.Execution, string(s.Status), s.Input,
-		s.Output, jsonOf(s.Error), ms(s.StartedAt), msOrNull(s.CompletedAt),
+		s.Output, sqldb.JSON(s.Error), sqldb.Time(s.StartedAt), sqldb.Time(s.CompletedAt),
 	}
 }
 
@@ -46,9 +47,9 @@ func scanStepAnd(rows *sql.Rows, more ...any) (s data.Step, err error) {
 	err = rows.Scan(append([]any{
 		&s.RunKey, &s.Number, &s.ID, &s.Generation, &s.NodeID, &s.Name, &s.Execution, &s.Status,
 		&s.Input, &s.Output,
-		jsonInto{&s.Error},
-		timeInto{&s.StartedAt},
-		timePtrInto{&s.CompletedAt},
+		sqldb.Into(&s.Error),
+		sqldb.Into(&s.StartedAt),
+		sqldb.Into(&s.CompletedAt),
 	}, more...)...)
 	return s, err
 }

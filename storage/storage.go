@@ -1,11 +1,6 @@
 // Package storage stores Baton's threads, runs and events in SQLite or PostgreSQL: it implements data.Store over sqlx. Only
-// this package and those below it have SQL. It knows neither agents nor transports, and does not parse events.
-//
-// # Two databases, one text
-//
-// Every statement is written once, in PostgreSQL's words with ? for parameters; a dialect replaces the few words that SQLite spells
-// differently. Other differences (opening a connection, inserting a batch of events, the meaning of errors) are in sqlite.go and
-// postgres.go.
+// this package and those below it have SQL. It knows neither agents nor transports, and does not parse events. Several instances may write a
+// PostgreSQL database at the same time.
 //
 // # Exactly once
 //
@@ -17,12 +12,6 @@
 //
 // On SQLite, where one process writes, a commit of events alone only reads the fence and does not write the number: numbers in
 // between are counted in memory. When its outcome is unknown, the database is searched for the first event of the commit.
-//
-// # Instances
-//
-// The instance's row also has its lease, by the database's clock, and the name of its process. Neither prevents writing: with them
-// another instance finds out whether it has died, and then sets fenced (see watch.go). SQLite does not need them, as the lock of
-// the file admits one process. Several instances may write a PostgreSQL database at the same time.
 //
 // # Events
 //
@@ -37,15 +26,19 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/members"
+	"github.com/batonrun/baton/storage/sqldb"
+	"github.com/batonrun/baton/storage/sqlite"
 )
 
 // Config says which database to open and how. Only URL is required.
@@ -75,24 +68,16 @@ type Config struct {
 	Name string
 	// Log receives failures that no caller can receive. Default: none.
 	Log *slog.Logger
+
+	migrations fs.FS // of the database that URL names
 }
 
 func (c Config) withDefaults() Config {
-	if c.Readers <= 0 {
-		c.Readers = 8
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = 30 * time.Second
-	}
-	if c.LockTimeout <= 0 {
-		c.LockTimeout = 10 * time.Second
-	}
-	if c.Lease <= 0 {
-		c.Lease = DefaultLease
-	}
-	if c.ConnectTimeout <= 0 {
-		c.ConnectTimeout = 10 * time.Second
-	}
+	c.Readers = cmp.Or(max(c.Readers, 0), 8)
+	c.Timeout = cmp.Or(max(c.Timeout, 0), 30*time.Second)
+	c.LockTimeout = cmp.Or(max(c.LockTimeout, 0), 10*time.Second)
+	c.Lease = cmp.Or(max(c.Lease, 0), DefaultLease)
+	c.ConnectTimeout = cmp.Or(max(c.ConnectTimeout, 0), 10*time.Second)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -107,8 +92,8 @@ type DB struct {
 	*lookups   // the reads of a project
 	keyed      // other reads by key
 	logReader  // reads of logs
-	*writer    // shared by the following
 	*committer // the batches of the joined instance, and keys for their rows
+	*members.Registry
 	accounts
 	saved
 	attachments
@@ -116,9 +101,13 @@ type DB struct {
 	retention
 	counter
 
-	d     *dialect
-	read  *pool
-	looks *pool // at the queue; on SQLite it is read
+	cfg     Config
+	d       *sqldb.DB
+	w       sqldb.Writer
+	read    *sqldb.Pool
+	looks   *sqldb.Pool // at the queue; on SQLite it is read
+	watcher *members.Watcher
+	lock    *sqlite.Lock // nil unless cfg.Serve on SQLite
 }
 
 var _ data.Store = (*DB)(nil)
@@ -126,16 +115,11 @@ var _ data.Store = (*DB)(nil)
 // Open connects to the database and checks its schema. It fails with ErrLocked when cfg.Serve is set and another server serves the
 // database, and with ErrSchema when the database must be migrated first.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
-	cfg = cfg.withDefaults()
-	d, err := dialectOf(cfg.URL)
+	cfg, d, err := cfg.database()
 	if err != nil {
 		return nil, err
 	}
-	return openAs(ctx, cfg, d)
-}
-
-func openAs(ctx context.Context, cfg Config, d *dialect) (*DB, error) {
-	db := &DB{writer: &writer{cfg: cfg, d: d}, d: d}
+	db := &DB{cfg: cfg, d: d, watcher: members.NewWatcher(cfg.member(d))}
 	if err := db.open(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -143,10 +127,10 @@ func openAs(ctx context.Context, cfg Config, d *dialect) (*DB, error) {
 }
 
 func (db *DB) open(ctx context.Context) (err error) {
-	if db.lock, err = db.d.lock(db.cfg); err != nil {
+	if db.lock, err = lockFile(db.cfg, db.d); err != nil {
 		return err
 	}
-	if err := checkDatabase(ctx, db.cfg, db.d); err != nil {
+	if err := checkDatabase(ctx, db.d); err != nil {
 		return err
 	}
 	if db.lock != nil {
@@ -157,73 +141,70 @@ func (db *DB) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if db.write, err = db.d.open(db.cfg, writing); err != nil {
+	if db.w.Pool, err = db.d.Open(sqldb.Writing); err != nil {
 		return err
 	}
-	reads, err := db.d.open(db.cfg, reading)
-	if err != nil {
+	if db.read, err = db.d.Open(sqldb.Reading); err != nil {
 		return err
 	}
-	db.read = &pool{DB: reads, d: db.d}
-	if db.looks = db.read; !db.d.single {
-		looks, err := db.d.open(db.cfg, looking)
-		if err != nil {
+	if db.looks = db.read; !db.d.Single {
+		if db.looks, err = db.d.Open(sqldb.Looking); err != nil {
 			return err
 		}
-		db.looks = &pool{DB: looks, d: db.d}
 	}
 	codec, err := eventlog.NewCodec()
 	if err != nil {
 		return err
 	}
 	db.lookups = &lookups{reader: reader{q: db.read, d: db.d, searches: turnsOf(max(db.cfg.Readers/4, 1))}, read: db.read}
-	db.keyed = keyed{q: db.read, d: db.d, lease: db.cfg.Lease, looks: db.looks}
+	db.keyed = keyed{q: db.read, d: db.d, looks: db.looks}
 	db.logReader = logReader{q: db.read, z: codec}
-	if db.d.single { // this process does the work, with each large event several times in memory
+	if db.d.Single { // this process does the work, with each large event several times in memory
 		db.pages = turnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}
 	db.committer = &committer{
-		writer: db.writer, read: db.read, codec: codec, watcher: newWatcher(db.cfg, db.d),
+		w: members.NewWriter(db.cfg.member(db.d), &db.w, db.lock), cfg: db.cfg, d: db.d, read: db.read, codec: codec,
 		threadKeys: keys{table: "threads", serves: threadKeysFor}, runKeys: keys{table: "runs", serves: runKeysFor},
 	}
-	b := beside{db.writer, db.read}
+	db.Registry = members.NewRegistry(db.committer.w, db.read, db.watcher)
+	b := db.beside()
 	db.accounts, db.saved, db.attachments, db.retention, db.counter = accounts(b), saved(b), attachments(b), retention(b), counter(b)
-	db.sealer = sealer{b, codec}
+	db.sealer = sealer{b, db.cfg, codec}
 	if err := db.checkSessions(ctx); err != nil {
 		return err
 	}
 	if err := db.Ping(ctx); err != nil || db.lock == nil {
 		return err
 	}
-	db.writer.mu.Lock()
-	defer db.writer.mu.Unlock()
-	if err := db.mark(ctx, db.read); err != nil { // a safeguard, which a full disk does without
+	db.w.Lock()
+	defer db.w.Unlock()
+	if err := mark(ctx, &db.w, db.read); err != nil { // a safeguard, which a full disk does without
 		db.cfg.Log.Warn("the database could not be marked as this server's", "error", err)
 	}
 	return nil
 }
 
 // checkDatabase fails if a database is not one for Baton's tables, or cannot be written. It writes nothing.
-func checkDatabase(ctx context.Context, cfg Config, d *dialect) error {
-	as := writing
-	if d.single { // opening a file to write changes it
-		as = reading
+func checkDatabase(ctx context.Context, d *sqldb.DB) error {
+	as, check := sqldb.Writing, checkPostgres
+	if d.Single { // opening a file to write changes it
+		as, check = sqldb.Reading, checkSQLite
 	}
-	db, err := d.open(cfg, as)
+	p, err := d.Open(as)
 	if errors.Is(err, ErrSchema) { // there is no file
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	return d.check(ctx, &pool{DB: db, d: d})
+	defer p.Close()
+	return check(ctx, p)
 }
 
 // migrate is Migrate for a database that Open opens.
 func (db *DB) migrate(ctx context.Context) error {
 	switch {
-	case !db.d.single:
+	case !db.d.Single:
 		return migrateInTurn(ctx, db.cfg, db.d)
 	case db.lock == nil:
 		return lockAndMigrate(ctx, db.cfg, db.d)
@@ -231,41 +212,41 @@ func (db *DB) migrate(ctx context.Context) error {
 	return migrate(ctx, db.cfg, db.d, nil)
 }
 
-// Shared reports whether other instances may write the database at the same time.
-func (db *DB) Shared() bool { return !db.d.single }
-
-// closed returns the error of closing connections. That the other side has closed them is none.
-func closed(err error) error {
-	if isConnectionError(err) {
-		return nil
+// Join registers this process as a new instance, which Commit writes as from then on: see [data.Store].
+func (db *DB) Join(ctx context.Context, instance, addr string) error {
+	if err := db.Registry.Join(ctx, instance, addr, db.joins); err != nil {
+		return err
 	}
-	return err
+	db.w.Lock()
+	defer db.w.Unlock()
+	db.prepareDays(ctx)
+	return nil
 }
+
+// Schema returns the version of the schema of this program.
+func (db *DB) Schema() int64 { return db.cfg.schemaVersion() }
+
+// Shared reports whether other instances may write the database at the same time.
+func (db *DB) Shared() bool { return !db.d.Single }
 
 // Close closes the connections and releases the lock. It waits for a running commit. It merges the WAL of a SQLite database into its
 // file.
 func (db *DB) Close() error {
-	db.writer.mu.Lock()
-	defer db.writer.mu.Unlock()
-	if db.closed {
+	db.w.Lock()
+	defer db.w.Unlock()
+	if db.w.Closed() {
 		return nil
 	}
-	db.closed = true
 	var errs []error
 	if db.read != nil {
-		errs = append(errs, closed(db.read.Close()))
+		errs = append(errs, db.read.Close())
 	}
 	if db.looks != nil && db.looks != db.read {
-		errs = append(errs, closed(db.looks.Close()))
+		errs = append(errs, db.looks.Close())
 	}
 	db.leaveNoWAL()
-	db.drop()
-	if db.write != nil {
-		errs = append(errs, closed(db.write.Close()))
-	}
-	if db.committer != nil {
-		errs = append(errs, db.watcher.close())
-	}
+	errs = append(errs, db.w.Close())
+	errs = append(errs, db.watcher.Close())
 	if db.z != nil {
 		db.z.Close()
 	}
@@ -274,24 +255,87 @@ func (db *DB) Close() error {
 
 // CheckURL fails if no database can have this URL. It connects to nothing.
 func CheckURL(url string) error {
-	d, err := dialectOf(url)
-	if err != nil || d.single {
+	_, d, err := Config{URL: url}.database()
+	if err != nil || d.Single {
 		return err
 	}
-	db, err := d.open(Config{URL: url}.withDefaults(), reading)
+	p, err := d.Open(sqldb.Reading)
 	if err != nil {
 		return err
 	}
-	return db.Close()
+	return p.Close()
 }
 
-// dialectOf returns the dialect a database URL names.
-func dialectOf(url string) (*dialect, error) {
-	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
-	case "sqlite":
-		return sqliteDialect(), nil
-	case "postgres", "postgresql":
-		return postgresDialect(), nil
+// database returns the database that the URL names, and the Config with defaults.
+func (c Config) database() (Config, *sqldb.DB, error) {
+	c = c.withDefaults()
+	d, err := sqldb.New(sqldb.Config{
+		URL: c.URL, Readers: c.Readers, Writers: 2 + chunksWritten, Timeout: c.Timeout, LockTimeout: c.LockTimeout, ConnectTimeout: c.ConnectTimeout,
+		WriteTimeout: max(c.Lease/3, time.Second), // a slow commit does not renew the lease
+		Words:        sqliteWords, Guards: guards,
+	})
+	if err == nil && c.migrations == nil {
+		c.migrations = migrationsOf(d.Name)
 	}
-	return nil, errors.New("database URL: must begin with sqlite: or postgres://")
+	return c, d, err
 }
+
+func (c Config) member(d *sqldb.DB) members.Config {
+	return members.Config{
+		DB: d, URL: c.URL, Name: c.Name, Lease: c.Lease, Schema: c.schemaVersion(), CheckSchema: c.checkSchema, Log: c.Log,
+	}
+}
+
+// beside reads, and writes beside the commits.
+type beside struct {
+	w    *members.Writer
+	read *sqldb.Pool
+}
+
+func (db *DB) beside() beside { return beside{db.committer.w, db.read} }
+
+// Cluster returns the servers of a PostgreSQL database, for programs that are none of them.
+func Cluster(ctx context.Context, cfg Config) (list []data.Server, err error) {
+	_, d, err := cfg.database()
+	if err != nil || d.Single {
+		return nil, err
+	}
+	reads, err := d.Open(sqldb.Reading)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, reads.Close()) }()
+	return members.Servers(ctx, reads, nil)
+}
+
+// sqliteWords are for SQLite's full-text search, which has one writer.
+var sqliteWords = []string{
+	keysByTerms, "SELECT run_terms.rowid AS key, 0 AS at FROM run_terms WHERE run_terms MATCH ?",
+	free, "",
+	freed, "",
+	"run_terms.terms @@ ?", "run_terms MATCH ?",
+	"run_terms.run_key", "run_terms.rowid",
+	"run_terms (run_key, terms)", "run_terms (rowid, terms)",
+	"array_to_tsvector(string_to_array(?::text, ' '))", "?",
+	replaceTerms, "", // writers take turns, and FTS5 knows no conflicts
+}
+
+// guards are the constraints that only a concurrent write of another instance can violate. Decisions ensure the others.
+var guards = []string{
+	"threads_project_id_user_id_thread_id_key", "threads_project_id_conversation_id_key", "run_names_pkey", "runs_open",
+	"idempotency_keys_pkey", "messages_thread_key_message_id_key",
+}
+
+var (
+	// ErrSchema means that the database has no schema, or not the one this program needs.
+	ErrSchema = data.ErrSchema
+
+	// ErrLocked means that another server has the SQLite database.
+	ErrLocked = sqlite.ErrLocked
+
+	// ErrDamaged means that the pages of the database do not fit together.
+	ErrDamaged = data.ErrDamaged
+)
+
+// Passes reports whether opening a database may succeed later without a change of it: see [data.Passes].
+func Passes(err error) bool { return data.Passes(err) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/terms"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // A commit that starts a run writes the terms of what is known then. RollUp writes them again when the run has ended, with its answer,
@@ -54,37 +55,33 @@ const (
 // scanTexts returns the cells of a run's terms.
 func scanTexts(rows *sql.Rows) ([]any, error) {
 	var r data.Run
-	err := rows.Scan(&r.Key, &r.Project, &r.User, &r.WorkflowID, &r.ThreadKey, &r.ID, jsonInto{&r.Error}, &r.OutputSummary, &r.InputQuery,
-		rawInto{&r.Metadata}, &r.ThreadID, &r.ThreadTitle)
+	err := rows.Scan(&r.Key, &r.Project, &r.User, &r.WorkflowID, &r.ThreadKey, &r.ID, sqldb.Into(&r.Error), &r.OutputSummary, &r.InputQuery,
+		sqldb.Into(&r.Metadata), &r.ThreadID, &r.ThreadTitle)
 	return termCells(&r), err
 }
 
 func termCells(r *data.Run) []any { return []any{r.Key, terms.Text(r)} }
 
 // index writes the terms of runs for a while, and returns how many of the keys it has come to. Runs that were deleted have none.
-func index(tx *tx, keys []int64) (n int, err error) {
+func index(tx *sqldb.Tx, keys []int64) (n int, err error) {
 	for start := time.Now(); n < len(keys) && (n == 0 || time.Since(start) < indexFor); {
 		some := keys[n:min(n+textsAtOnce, len(keys))]
-		list, err := all(tx.ctx, tx, scanTexts, selectTexts, tx.d.list(some))
+		list, err := sqldb.All(tx.Context(), tx, scanTexts, selectTexts, tx.DB.List(some))
 		if err != nil {
 			return n, err
 		}
-		if err := tx.exec(deleteTerms, tx.d.list(some)); err != nil {
+		if err := tx.Exec(deleteTerms, tx.DB.List(some)); err != nil {
 			return n, err
 		}
-		size := 0
-		for _, cells := range list {
-			size += textSize(cells)
-		}
-		if err := tx.writeSome(insertTerms+replaceTerms, list, size); err != nil {
-			return n, err
+		if sqldb.Write(tx, list, insertTerms+replaceTerms, func(cells *[]any) []any { return *cells }); tx.Err() != nil {
+			return n, tx.Err()
 		}
 		n += len(some)
 	}
 	return n, nil
 }
 
-// search is what a list of runs by terms asks for.
+// search is the search for a list of runs by terms.
 type search struct {
 	terms string // in the database's language, "" if no run has them
 	facts string // those of a run's tags and metadata, "" if none is asked for
@@ -99,7 +96,7 @@ func (r reader) searchFor(ctx context.Context, f *data.RunFilter) (by search, er
 		facts := *f
 		facts.Text = ""
 		find, _ := terms.For(&facts)
-		by.facts = r.d.search(find, nil)
+		by.facts = searchTerms(r.d, find, nil)
 	}
 	find, ok := terms.For(f)
 	if !ok {
@@ -107,11 +104,11 @@ func (r reader) searchFor(ctx context.Context, f *data.RunFilter) (by search, er
 	}
 	begun := make(map[string][]string)
 	for _, begin := range find.Begun {
-		if !r.d.lazyTerms {
+		if !r.d.Single {
 			break
 		}
 		last := begin + string(unicode.MaxRune)
-		list, err := all(ctx, r.q, scalar[string], selectBegun, begin, last, last, maxBegun+1)
+		list, err := sqldb.All(ctx, r.q, sqldb.Scalar[string], selectBegun, begin, last, last, maxBegun+1)
 		if err != nil {
 			return search{}, err
 		}
@@ -119,18 +116,16 @@ func (r reader) searchFor(ctx context.Context, f *data.RunFilter) (by search, er
 			begun[begin] = list
 		}
 	}
-	by.terms = r.d.search(find, begun)
+	by.terms = searchTerms(r.d, find, begun)
 	return by, nil
 }
 
-// searchPostgres returns a search as a tsquery. Terms have no quotes.
-func searchPostgres(s terms.Search, _ map[string][]string) string {
-	return strings.Join(append(quoted(s.Whole, `'%s'`), quoted(s.Begun, `'%s':*`)...), " & ")
-}
-
-// searchSQLite returns a search as FTS5 reads it. For a beginning FTS5 reads all runs of all its terms before it returns one; with the
-// terms themselves, where these are known, it reads what is asked for.
-func searchSQLite(s terms.Search, begun map[string][]string) string {
+// searchTerms returns a search as a tsquery, or as FTS5 reads it. Terms have no quotes. For a beginning FTS5 reads all runs of all its terms
+// before it returns one; with the terms themselves, where these are known, it reads few.
+func searchTerms(d *sqldb.DB, s terms.Search, begun map[string][]string) string {
+	if !d.Single {
+		return strings.Join(append(quoted(s.Whole, `'%s'`), quoted(s.Begun, `'%s':*`)...), " & ")
+	}
 	list := quoted(s.Whole, `"%s"`)
 	for _, begin := range s.Begun {
 		if known := begun[begin]; known != nil {

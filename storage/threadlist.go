@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // A search of threads reads so many rows at most for a page. Then the page ends, and the next one continues.
@@ -58,7 +59,7 @@ func (r reader) lookThreads(ctx context.Context, f *data.ThreadFilter) (p data.P
 		if more = n >= lookedAt; more {
 			break
 		}
-		list, err := all(ctx, r.q, scanLookedThread, query, append(slices.Clip(whose), ms(at.updatedAt), at.key, lookAtOnce)...)
+		list, err := sqldb.All(ctx, r.q, scanLookedThread, query, append(slices.Clip(whose), sqldb.Time(at.updatedAt), at.key, lookAtOnce)...)
 		if err != nil {
 			return p, err
 		}
@@ -72,7 +73,7 @@ func (r reader) lookThreads(ctx context.Context, f *data.ThreadFilter) (p data.P
 		}
 	}
 	if len(found) > 0 {
-		p, err = pageOf(ctx, r.q, scanListedAnd, data.PageBytes, f.Limit, listTheThreads, r.d.list(found))
+		p, err = pageOf(ctx, r.q, scanListedAnd, data.PageBytes, f.Limit, listTheThreads, r.d.List(found))
 		if err != nil {
 			return p, err
 		}
@@ -85,6 +86,5 @@ func (r reader) lookThreads(ctx context.Context, f *data.ThreadFilter) (p data.P
 }
 
 func scanLookedThread(rows *sql.Rows) (l lookedThread, err error) {
-	err = rows.Scan(&l.key, timeInto{&l.updatedAt}, &l.id, &l.title, &l.archived)
-	return l, err
+	return sqldb.Scan(rows, &l, &l.key, sqldb.Into(&l.updatedAt), &l.id, &l.title, &l.archived)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const threadColumns = `project_id, user_id, thread_id, conversation_id, last_seq, last_message_seq, created_at,
@@ -124,16 +125,16 @@ SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? LIMIT ?) AS cou
 
 func threadCells(t *data.Thread) []any {
 	return []any{
-		t.Project, t.User, t.ID, t.ConversationID, t.LastEventID, t.LastSeq, ms(t.CreatedAt), ms(t.UpdatedAt), t.Key,
-		t.Title, raw(t.Metadata), t.Archived,
+		t.Project, t.User, t.ID, t.ConversationID, t.LastEventID, t.LastSeq, sqldb.Time(t.CreatedAt), sqldb.Time(t.UpdatedAt), t.Key,
+		t.Title, sqldb.JSON(t.Metadata), t.Archived,
 	}
 }
 
 func threadHeadCells(h *data.ThreadHead) []any {
-	return []any{h.LastEventID, h.LastSeq, ms(h.UpdatedAt), h.Key}
+	return []any{h.LastEventID, h.LastSeq, sqldb.Time(h.UpdatedAt), h.Key}
 }
 
-func stateCells(s *data.ThreadState) []any { return []any{s.Key, raw(s.State)} }
+func stateCells(s *data.ThreadState) []any { return []any{s.Key, sqldb.JSON(s.State)} }
 
 func patchCells(p *data.ThreadPatch) []any {
 	var metadata json.RawMessage
@@ -144,52 +145,50 @@ func patchCells(p *data.ThreadPatch) []any {
 	if p.Archived != nil {
 		archived = *p.Archived
 	}
-	return []any{p.Title, p.Metadata != nil, raw(metadata), archived, p.Key}
+	return []any{p.Title, p.Metadata != nil, sqldb.JSON(metadata), archived, p.Key}
 }
 
 func scanThreadHead(rows *sql.Rows) (h data.ThreadHead, err error) {
-	err = rows.Scan(intoThread(&h)...)
-	return h, err
+	return sqldb.Scan(rows, &h, intoThread(&h)...)
 }
 
 // intoThread returns the scan destinations of a head's columns.
 func intoThread(h *data.ThreadHead, more ...any) []any {
 	return append([]any{
 		&h.Project, &h.User, &h.ID, &h.ConversationID, &h.LastEventID, &h.LastSeq,
-		timeInto{&h.CreatedAt},
-		timeInto{&h.UpdatedAt},
+		sqldb.Into(&h.CreatedAt),
+		sqldb.Into(&h.UpdatedAt),
 		&h.Key,
 	}, more...)
 }
 
 // intoWhole returns the scan destinations of the columns after a head.
 func intoWhole(t *data.Thread) []any {
-	return []any{rawInto{&t.State}, &t.Title, rawInto{&t.Metadata}, &t.Archived}
+	return []any{sqldb.Into(&t.State), &t.Title, sqldb.Into(&t.Metadata), &t.Archived}
 }
 
 func scanThread(rows *sql.Rows) (t data.Thread, err error) {
-	err = rows.Scan(intoThread(&t.ThreadHead, intoWhole(&t)...)...)
-	return t, err
+	return sqldb.Scan(rows, &t, intoThread(&t.ThreadHead, intoWhole(&t)...)...)
 }
 
 // Thread returns the thread with the key.
 func (r keyed) Thread(ctx context.Context, key int64) (data.Thread, error) {
-	return one(ctx, r.q, scanThread, selectThread, key)
+	return sqldb.One(ctx, r.q, scanThread, selectThread, key)
 }
 
 // ThreadByID returns the user's thread with the id.
 func (r reader) ThreadByID(ctx context.Context, project, user, id string) (data.Thread, error) {
-	return one(ctx, r.q, scanThread, selectThreadByID, id, project, user, id)
+	return sqldb.One(ctx, r.q, scanThread, selectThreadByID, id, project, user, id)
 }
 
 // ThreadByConversation returns the project's thread with the conversation id.
 func (r reader) ThreadByConversation(ctx context.Context, project, conversationID string) (data.Thread, error) {
-	return one(ctx, r.q, scanThread, selectThreadByConversation, conversationID, project)
+	return sqldb.One(ctx, r.q, scanThread, selectThreadByConversation, conversationID, project)
 }
 
 // LatestThread returns the user's thread with the latest activity.
 func (r reader) LatestThread(ctx context.Context, project, user string) (data.Thread, error) {
-	return one(ctx, r.q, scanThread, selectLatestThread, project, user)
+	return sqldb.One(ctx, r.q, scanThread, selectLatestThread, project, user)
 }
 
 func scanListed(rows *sql.Rows) (data.ListedThread, error) { return scanListedAnd(rows) }
@@ -202,7 +201,7 @@ func scanListedAnd(rows *sql.Rows, more ...any) (t data.ListedThread, err error)
 
 // ListedThread returns the thread with the key as Threads lists it.
 func (r reader) ListedThread(ctx context.Context, project string, key int64) (data.ListedThread, error) {
-	return one(ctx, r.q, scanListed, selectListedThread, key, project)
+	return sqldb.One(ctx, r.q, scanListed, selectListedThread, key, project)
 }
 
 // endOfTime is later than any activity.
@@ -230,7 +229,7 @@ func (r reader) Threads(ctx context.Context, f data.ThreadFilter) (data.Page[dat
 		count, counting = uncounted, nil
 	}
 	p, err := pageOf(ctx, r.q, scanListedAnd, data.PageBytes, f.Limit, listedColumns+`, (`+count+list,
-		slices.Concat(counting, whose, []any{ms(f.BeforeTime), f.BeforeKey})...)
+		slices.Concat(counting, whose, []any{sqldb.Time(f.BeforeTime), f.BeforeKey})...)
 	if err != nil || !f.Count {
 		return p, err
 	}

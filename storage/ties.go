@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // A statement below that changes runs changes one, by itself: it waits for one commit at most, and a commit for no more than it.
@@ -64,29 +65,28 @@ RETURNING project_id, user_id, thread_id, ties.run_key, run_id, scope, after_eve
 type Ties struct{ b beside }
 
 // Ties returns the ties in the database, which must be PostgreSQL.
-func (db *DB) Ties() *Ties { return &Ties{beside{db.writer, db.read}} }
+func (db *DB) Ties() *Ties { return &Ties{db.beside()} }
 
 func scanTie(rows *sql.Rows) (t data.Tie, err error) {
-	err = rows.Scan(&t.Project, &t.User, &t.ThreadID, &t.RunKey, &t.RunID, &t.Scope, &t.After, &t.TiedTo)
-	return t, err
+	return sqldb.Scan(rows, &t, &t.Project, &t.User, &t.ThreadID, &t.RunKey, &t.RunID, &t.Scope, &t.After, &t.TiedTo)
 }
 
 // Take ties a run to t.TiedTo, the connection of a repeated request. It reports false if the run belongs to no connection.
 func (ts *Ties) Take(ctx context.Context, t *data.Tie) (bool, error) {
-	n, err := ts.count(ctx, takeTie, t.TiedTo, t.RunKey)
+	n, err := ts.b.w.Session.Pool.Exec(ctx, takeTie, t.TiedTo, t.RunKey)
 	return n > 0, err
 }
 
 // Untie unties a run from t.TiedTo, or from any connection if that is empty.
 func (ts *Ties) Untie(ctx context.Context, t *data.Tie) error {
-	_, err := ts.count(ctx, untieRun, t.RunKey, t.TiedTo)
+	_, err := ts.b.w.Session.Pool.Exec(ctx, untieRun, t.RunKey, t.TiedTo)
 	return err
 }
 
 // Drop begins the grace of a run whose connection is closed, if the run still belongs to it. It unties the run instead if the client has
 // just joined the thread at another server.
 func (ts *Ties) Drop(ctx context.Context, t *data.Tie, grace time.Duration) error {
-	n, err := ts.count(ctx, dropTie, t.ThreadID, t.RunID, t.Scope, t.After, grace.Milliseconds(), t.RunKey, t.TiedTo)
+	n, err := ts.b.w.Session.Pool.Exec(ctx, dropTie, t.ThreadID, t.RunID, t.Scope, t.After, grace.Milliseconds(), t.RunKey, t.TiedTo)
 	if err != nil || n > 0 {
 		return err
 	}
@@ -102,26 +102,17 @@ func (ts *Ties) Join(ctx context.Context, t *data.Tie, thread int64, instance st
 		}
 	}
 	if err == nil {
-		_, err = ts.count(ctx, joinThread, thread, instance)
+		_, err = ts.b.w.Session.Pool.Exec(ctx, joinThread, thread, instance)
 	}
 	return err
 }
 
 // Dropped returns the runs of a thread whose connections are closed.
 func (ts *Ties) Dropped(ctx context.Context, t *data.Tie) ([]data.Tie, error) {
-	return all(ctx, ts.b.read, scanTie, selectDropped, t.Project, t.User, t.ThreadID)
+	return sqldb.All(ctx, ts.b.read, scanTie, selectDropped, t.Project, t.User, t.ThreadID)
 }
 
 // Overdue returns up to 100 runs whose grace is over. Other calls do not return them again for 10 seconds.
 func (ts *Ties) Overdue(ctx context.Context) ([]data.Tie, error) {
-	return all(ctx, unprepared{&pool{DB: ts.b.write, d: ts.b.d}}, scanTie, claimOverdue)
-}
-
-// count runs a statement and returns how many rows it has changed.
-func (ts *Ties) count(ctx context.Context, query string, args ...any) (int64, error) {
-	res, err := ts.b.write.ExecContext(ctx, ts.b.d.statement(query, plain), args...)
-	if err != nil {
-		return 0, ts.b.d.explained(ctx, err)
-	}
-	return res.RowsAffected()
+	return sqldb.All(ctx, ts.b.w.Session.Pool.Unprepared(), scanTie, claimOverdue)
 }

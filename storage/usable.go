@@ -8,6 +8,7 @@ import (
 	"regexp"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // A server that may not write a database would wait for that forever, so what the database and its user lack is found before anything is
@@ -43,13 +44,12 @@ type grants struct {
 }
 
 func scanGrants(rows *sql.Rows) (u grants, err error) {
-	err = rows.Scan(&u.encoding, &u.readOnly, &u.standby, &u.user, &u.schema, &u.named, &u.exists, &u.creates)
-	return u, err
+	return sqldb.Scan(rows, &u, &u.encoding, &u.readOnly, &u.standby, &u.user, &u.schema, &u.named, &u.exists, &u.creates)
 }
 
 // checkPostgres fails if the database cannot store every text, cannot be written, or has other tables under the names of Baton's.
-func checkPostgres(ctx context.Context, q querier) error {
-	u, err := one(ctx, q, scanGrants, selectGrants)
+func checkPostgres(ctx context.Context, q *sqldb.Pool) error {
+	u, err := sqldb.One(ctx, q, scanGrants, selectGrants)
 	if err != nil {
 		return err
 	}
@@ -71,15 +71,14 @@ func checkPostgres(ctx context.Context, q querier) error {
 }
 
 // checkTables checks the tables in the schema.
-func checkTables(ctx context.Context, q querier, u *grants) error {
+func checkTables(ctx context.Context, q *sqldb.Pool, u *grants) error {
 	type table struct {
 		name   string
 		writes bool // the user may read and write it
 	}
-	tables, err := all(ctx, q, func(rows *sql.Rows) (t table, err error) {
-		err = rows.Scan(&t.name, &t.writes)
-		return t, err
-	}, selectTables, postgresDialect().list(tablesOf(migrationsOf("postgres"))))
+	tables, err := sqldb.All(ctx, q, func(rows *sql.Rows) (t table, err error) {
+		return sqldb.Scan(rows, &t, &t.name, &t.writes)
+	}, selectTables, q.DB.List(tablesOf(migrationsOf("postgres"))))
 	if err != nil {
 		return err
 	}
@@ -98,7 +97,7 @@ func checkTables(ctx context.Context, q querier, u *grants) error {
 	if own {
 		return nil
 	}
-	creates, err := one(ctx, q, scalar[bool], mayCreate)
+	creates, err := sqldb.One(ctx, q, sqldb.Scalar[bool], mayCreate)
 	if err == nil && !creates {
 		err = fmt.Errorf("%w: the user %s may not create tables in the schema %s; its owner can allow it: ALTER SCHEMA %[3]s OWNER TO %[2]s", data.ErrDenied, u.user, u.schema)
 	}

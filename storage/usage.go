@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const usageColumns = `day, project_id, user_id, agent, provider, model, calls, input, cached, output, reasoning, cost`
@@ -65,12 +66,12 @@ type usageRow struct {
 }
 
 func usageCells(u *usageRow) []any {
-	return []any{ms(u.Day), u.project, u.User, u.Agent, u.Provider, u.Model, u.Calls, u.Input, u.Cached, u.Output, u.Reasoning, u.Cost}
+	return []any{sqldb.Time(u.Day), u.project, u.User, u.Agent, u.Provider, u.Model, u.Calls, u.Input, u.Cached, u.Output, u.Reasoning, u.Cost}
 }
 
 func scanUsage(rows *sql.Rows) (u usageRow, err error) {
 	var day *time.Time
-	err = rows.Scan(timePtrInto{&day}, &u.project, &u.User, &u.Agent, &u.Provider, &u.Model, &u.Calls, &u.Input, &u.Cached, &u.Output,
+	err = rows.Scan(sqldb.Into(&day), &u.project, &u.User, &u.Agent, &u.Provider, &u.Model, &u.Calls, &u.Input, &u.Cached, &u.Output,
 		&u.Reasoning, &u.Cost)
 	if day != nil {
 		u.Day = day.UTC()
@@ -79,7 +80,7 @@ func scanUsage(rows *sql.Rows) (u usageRow, err error) {
 }
 
 // addUsage adds calls to the usage of their days.
-func addUsage(tx *tx, list []call) error {
+func addUsage(tx *sqldb.Tx, list []call) error {
 	type key struct {
 		project string
 		data.UsageKey
@@ -94,7 +95,7 @@ func addUsage(tx *tx, list []call) error {
 		sums[k].Add(&sum)
 	}
 	for _, row := range sums {
-		if err := tx.exec(addUsageOfDay, usageCells(row)...); err != nil {
+		if err := tx.Exec(addUsageOfDay, usageCells(row)...); err != nil {
 			return err
 		}
 	}
@@ -112,15 +113,15 @@ func (c counter) Usage(ctx context.Context, f data.UsageFilter) (list []data.Usa
 		}
 		sums[k].Add(sum)
 	}
-	err = c.read.snapshot(ctx, func(q querier) error {
-		days, err := all(ctx, q, scanUsage, sumUsage, f.ByDay, f.ByUser, f.ByAgent, f.ByModel, f.ByModel, f.Project, ms(f.Since), ms(f.Until), f.User, f.User == "", f.Limit)
+	err = c.read.Snapshot(ctx, func(q sqldb.Querier) error {
+		days, err := sqldb.All(ctx, q, scanUsage, sumUsage, f.ByDay, f.ByUser, f.ByAgent, f.ByModel, f.ByModel, f.Project, sqldb.Time(f.Since), sqldb.Time(f.Until), f.User, f.User == "", f.Limit)
 		if err != nil {
 			return err
 		}
 		for i := range days {
 			add(&days[i].UsageSum)
 		}
-		calls, err := all(ctx, q, scanCall, selectCallsOfProject, f.Project, maxWaiting)
+		calls, err := sqldb.All(ctx, q, scanCall, selectCallsOfProject, f.Project, maxWaiting)
 		for i := range calls {
 			sum := calls[i].Sum()
 			if !sum.Day.Before(f.Since) && !sum.Day.After(f.Until) && (f.User == "" || f.User == sum.User) {
@@ -149,7 +150,7 @@ func (c counter) Spent(ctx context.Context, project string, from, until time.Tim
 		sums[who].Tokens += u.Tokens()
 		sums[who].Cost += u.Cost
 	}
-	err = c.read.snapshot(ctx, func(q querier) error {
+	err = c.read.Snapshot(ctx, func(q sqldb.Querier) error {
 		if project != "" {
 			return spentOf(ctx, q, project, from, until, add)
 		}
@@ -168,24 +169,24 @@ func (c counter) Spent(ctx context.Context, project string, from, until time.Tim
 }
 
 // spentOf adds up the spending of a project.
-func spentOf(ctx context.Context, q querier, project string, from, until time.Time, add func(string, *data.UsageSum)) error {
-	days, err := all(ctx, q, scanUsage, sumUsage, false, true, true, false, false, project, ms(from), ms(until.Add(-time.Millisecond)), "", true, maxWaiting)
+func spentOf(ctx context.Context, q sqldb.Querier, project string, from, until time.Time, add func(string, *data.UsageSum)) error {
+	days, err := sqldb.All(ctx, q, scanUsage, sumUsage, false, true, true, false, false, project, sqldb.Time(from), sqldb.Time(until.Add(-time.Millisecond)), "", true, maxWaiting)
 	if err != nil {
 		return err
 	}
 	for i := range days {
 		add(project, &days[i].UsageSum)
 	}
-	calls, err := all(ctx, q, scanCall, selectCallsOfProject, project, maxWaiting)
+	calls, err := sqldb.All(ctx, q, scanCall, selectCallsOfProject, project, maxWaiting)
 	addCalls(calls, from, until, add)
 	return err
 }
 
 // spentOfAll adds up the spending of all projects.
-func spentOfAll(ctx context.Context, q querier, from, until time.Time, add func(string, *data.UsageSum)) error {
+func spentOfAll(ctx context.Context, q sqldb.Querier, from, until time.Time, add func(string, *data.UsageSum)) error {
 	const limit = 1000
 	for after := (usageRow{UsageSum: data.UsageSum{UsageKey: data.UsageKey{Day: from.Add(-time.Millisecond)}}}); ; {
-		days, err := all(ctx, q, scanUsage, selectUsageDays, ms(after.Day), after.project, after.User, after.Agent, after.Provider, after.Model, ms(until), limit)
+		days, err := sqldb.All(ctx, q, scanUsage, selectUsageDays, sqldb.Time(after.Day), after.project, after.User, after.Agent, after.Provider, after.Model, sqldb.Time(until), limit)
 		if err != nil {
 			return err
 		}
@@ -198,7 +199,7 @@ func spentOfAll(ctx context.Context, q querier, from, until time.Time, add func(
 		after = days[limit-1]
 	}
 	for after := int64(0); ; {
-		calls, err := all(ctx, q, scanCall, selectCalls, after, limit)
+		calls, err := sqldb.All(ctx, q, scanCall, selectCalls, after, limit)
 		if addCalls(calls, from, until, add); err != nil || len(calls) < limit {
 			return err
 		}
@@ -216,19 +217,18 @@ func addCalls(calls []call, from, until time.Time, add func(string, *data.UsageS
 }
 
 func raiseCells(r *data.Raise) []any {
-	return []any{ms(r.From), r.Project, r.Budget, r.Subject, r.Amount}
+	return []any{sqldb.Time(r.From), r.Project, r.Budget, r.Subject, r.Amount}
 }
 
 func scanRaise(rows *sql.Rows) (r data.Raise, err error) {
-	err = rows.Scan(timeInto{&r.From}, &r.Project, &r.Budget, &r.Subject, &r.Amount)
-	return r, err
+	return sqldb.Scan(rows, &r, sqldb.Into(&r.From), &r.Project, &r.Budget, &r.Subject, &r.Amount)
 }
 
 // Raises returns the raises of budgets: see [data.Reader].
 func (r keyed) Raises(ctx context.Context, since time.Time) (list []data.Raise, err error) {
 	const limit = 1000
 	for after := (data.Raise{From: since.Add(-time.Millisecond)}); ; {
-		some, err := all(ctx, r.q, scanRaise, selectRaises, ms(after.From), after.Project, after.Budget, after.Subject, limit)
+		some, err := sqldb.All(ctx, r.q, scanRaise, selectRaises, sqldb.Time(after.From), after.Project, after.Budget, after.Subject, limit)
 		if err != nil {
 			return nil, err
 		}

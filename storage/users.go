@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // Limits of the threads counted per user, and of the users that a text search reads per page.
@@ -27,8 +28,7 @@ SELECT name,
 FROM named WHERE name IS NOT NULL ORDER BY name`
 
 func scanThreadUser(rows *sql.Rows) (u data.ThreadUser, err error) {
-	err = rows.Scan(&u.User, &u.Threads, timeInto{&u.LastActiveAt})
-	return u, err
+	return sqldb.Scan(rows, &u, &u.User, &u.Threads, sqldb.Into(&u.LastActiveAt))
 }
 
 // Users lists the users with threads in a project. The default limit is 50.
@@ -47,7 +47,7 @@ func (r reader) users(ctx context.Context, f *data.UserFilter) (p data.Page[data
 	if text != "" {
 		most = lookedAtUsers
 	}
-	list, err := all(ctx, r.q, scanThreadUser, selectUsers, f.Project, f.After, f.Project, most, f.Project, maxOfUser, f.Project)
+	list, err := sqldb.All(ctx, r.q, scanThreadUser, selectUsers, f.Project, f.After, f.Project, most, f.Project, maxOfUser, f.Project)
 	if err != nil {
 		return p, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // views are the views of a batch's decisions, one per thread.
@@ -92,14 +93,14 @@ func (vs *views) readShared(asks []data.Ask) error {
 			scopes = append(scopes, []any{asks[i].Scope})
 		}
 	}
-	runs, err := find(vs.tx, scanNamed, selectRunsNamed, namesOf(names))
+	runs, err := sqldb.Find(vs.tx.Context(), vs.tx, scanNamed, selectRunsNamed, namesOf(names))
 	if err != nil {
 		return err
 	}
 	for _, n := range runs {
 		vs.names[n.Name] = n.run
 	}
-	list, err := find(vs.tx, scanRemembered, selectRemembered, scopes)
+	list, err := sqldb.Find(vs.tx.Context(), vs.tx, scanRemembered, selectRemembered, scopes)
 	for _, r := range list {
 		vs.remembered[r.scope] = r.Remembered
 	}
@@ -108,7 +109,7 @@ func (vs *views) readShared(asks []data.Ask) error {
 
 // readRuns reads open and requested runs, and their inboxes.
 func (vs *views) readRuns(asks []data.Ask) error {
-	open, err := find(vs.tx, scanSubject, selectOpenSubjects, keysOf(slices.Collect(maps.Keys(vs.byKey))))
+	open, err := sqldb.Find(vs.tx.Context(), vs.tx, scanSubject, selectOpenSubjects, keysOf(slices.Collect(maps.Keys(vs.byKey))))
 	if err != nil {
 		return err
 	}
@@ -135,14 +136,14 @@ func (vs *views) readRuns(asks []data.Ask) error {
 			}
 		}
 	}
-	over, err := find(vs.tx, scanSubject, selectSubjects, wanted)
+	over, err := sqldb.Find(vs.tx.Context(), vs.tx, scanSubject, selectSubjects, wanted)
 	if err != nil {
 		return err
 	}
 	for i := range over {
 		add(&over[i])
 	}
-	accepted, err := find(vs.tx, scanInbox, selectInbox, runs)
+	accepted, err := sqldb.Find(vs.tx.Context(), vs.tx, scanInbox, selectInbox, runs)
 	for _, in := range accepted {
 		of[in.run].Inbox[in.run] = in.Inbox
 	}
@@ -172,11 +173,11 @@ func (vs *views) readAsked(asks []data.Ask) error {
 			}
 		}
 	}
-	list, err := find(vs.tx, scanAsked, selectAskedOfRuns, runs)
+	list, err := sqldb.Find(vs.tx.Context(), vs.tx, scanAsked, selectAskedOfRuns, runs)
 	if err != nil {
 		return err
 	}
-	more, err := find(vs.tx, scanAsked, selectAskedByID, ids)
+	more, err := sqldb.Find(vs.tx.Context(), vs.tx, scanAsked, selectAskedByID, ids)
 	if err != nil {
 		return err
 	}
@@ -211,7 +212,7 @@ func (vs *views) readOwners(asks []data.Ask) error {
 			owners, threads = append(owners, []any{asks[i].Owner}), append(threads, []any{asks[i].Thread})
 		}
 	}
-	living, err := find(vs.tx, scalar[string], selectLiving, owners)
+	living, err := sqldb.Find(vs.tx.Context(), vs.tx, sqldb.Scalar[string], selectLiving, owners)
 	if err != nil {
 		return err
 	}
@@ -219,9 +220,8 @@ func (vs *views) readOwners(asks []data.Ask) error {
 		vs.living[owner] = true
 	}
 	type end struct{ thread, last int64 }
-	ends, err := find(vs.tx, func(rows *sql.Rows) (e end, err error) {
-		err = rows.Scan(&e.thread, &e.last)
-		return e, err
+	ends, err := sqldb.Find(vs.tx.Context(), vs.tx, func(rows *sql.Rows) (e end, err error) {
+		return sqldb.Scan(rows, &e, &e.thread, &e.last)
 	}, selectLogEnds, threads)
 	for _, e := range ends {
 		if v := vs.byKey[e.thread]; v != nil {
@@ -243,22 +243,9 @@ func (vs *views) readKnown(asks []data.Ask) error {
 			wanted = append(wanted, []any{v.Thread.Key, id})
 		}
 	}
-	if len(wanted) == 0 {
-		return nil
-	}
-	args, f := vs.tx.d.elements(wanted)
-	list, err := all(vs.tx.ctx, formed{vs.tx, f}, scanKnown, selectKnown, append(args, args...)...)
+	list, err := sqldb.Find(vs.tx.Context(), vs.tx, scanKnown, selectKnown, wanted)
 	for _, k := range list {
 		vs.byKey[k.thread].Known[k.id] = true
 	}
 	return err
-}
-
-// find runs a statement over a list of parameter rows. An empty list yields no rows.
-func find[T any](tx *commitTx, scan func(*sql.Rows) (T, error), query string, list [][]any) ([]T, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	args, f := tx.d.elements(list)
-	return all(tx.ctx, formed{tx, f}, scan, query, args...)
 }

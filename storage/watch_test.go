@@ -4,114 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/storagetest"
 )
-
-// An instance has died once its row has stood still for a lease, over an unbroken chain of looks.
-func TestWatch_JudgesByAnUnbrokenChainOfLooks(t *testing.T) {
-	const lease = 4 * time.Second
-	start := time.Now()
-	// at is a look at a second that took some, and saw the rows.
-	at := func(second, took float64, rows ...sighting) look {
-		began := start.Add(time.Duration(second * float64(time.Second)))
-		return look{began, began.Add(time.Duration(took * float64(time.Second))), rows}
-	}
-	x := func(n int64) sighting { return sighting{id: "x", commit: n, leased: n, expired: true} }
-	valid := func(n int64) sighting { return sighting{id: "x", commit: n, leased: n} }
-	every := func(from, to float64, row sighting) (looks []look) {
-		for s := from; s <= to; s++ {
-			looks = append(looks, at(s, 0.1, row))
-		}
-		return looks
-	}
-	for name, test := range map[string]struct {
-		looks  []look
-		dead   bool // after the last look, and not before
-		locked bool
-		gone   bool
-	}{
-		"a lease": {looks: every(0, 5, x(1)), dead: true},
-		"not yet a lease since the end of a look": {looks: every(0, 4, x(1))},
-		"it commits":                               {looks: slices.Concat(every(0, 3, x(1)), every(4, 7, x(2)))},
-		"it renews its lease":                      {looks: append(every(0, 4, x(1)), at(5, 0.1, sighting{id: "x", commit: 1, leased: 2, expired: true}))},
-		"it dies later":                            {looks: slices.Concat(every(0, 3, x(1)), every(4, 9, x(2))), dead: true},
-		"its lease lasts longer":                   {looks: every(0, 12, valid(1))},
-		"the clock was set back":                   {looks: every(0, 13, valid(1)), dead: true, locked: true},
-		"its lease ends later":                     {looks: append(every(0, 6, valid(1)), at(7, 0.1, x(1))), dead: true},
-		"the watcher was stopped":                  {looks: append(every(0, 2, x(1)), at(6, 0.1, x(1)))},
-		"a lease after the watcher was stopped":    {looks: slices.Concat(every(0, 2, x(1)), every(6, 11, x(1))), dead: true},
-		"nobody could write for three seconds":     {looks: append(every(0, 3, x(1)), at(4, 3.1, x(1)), at(7.2, 0.1, x(1)))},
-		"a slow look does not count but is no gap": {looks: append(every(0, 3, x(1)), at(3.5, 2.4, x(1))), dead: false},
-		"looks two seconds apart":                  {looks: []look{at(0, 0.1, x(1)), at(2, 0.1, x(1)), at(4.5, 0.1, x(1))}, dead: true},
-		"its row is gone":                          {looks: append(every(0, 2, x(1)), at(3, 0.1)), gone: true},
-		"its row is gone after a gap":              {looks: append(every(0, 2, x(1)), at(60, 0.1)), gone: true},
-		"another one stands still":                 {looks: []look{at(0, 0.1, x(1), sighting{id: "y"}), at(3, 0.1, x(2), sighting{id: "y"}), at(5, 0.1, x(3), sighting{id: "y"})}},
-	} {
-		w := watch{lease: lease}
-		for i, l := range test.looks {
-			dead, gone := w.add(l)
-			last := i == len(test.looks)-1
-			if died := len(dead) > 0; died != (test.dead && last) && (last || !test.locked) {
-				t.Errorf("%s: after look %d it has died: %t", name, i, died)
-			}
-			if last && len(dead) > 0 && dead[0].locked != test.locked {
-				t.Errorf("%s: its sessions are ended: %t", name, dead[0].locked)
-			}
-			if gone != (test.gone && last) {
-				t.Errorf("%s: after look %d one is gone: %t", name, i, gone)
-			}
-		}
-	}
-}
-
-// An instance dies after three seconds without a sign of life once a newer one has its name.
-func TestWatch_ReplacesAnInstanceByItsSuccessor(t *testing.T) {
-	t.Parallel()
-	start := time.Now()
-	row := func(id, name string, n int64, started int) sighting {
-		return sighting{id: id, name: name, commit: n, leased: n, started: start.Add(time.Duration(started) * time.Second)}
-	}
-	old := func(n int64) sighting { return row("old", "pod", n, 0) }
-	next := func(n int64) sighting { return row("next", "pod", n, 1) }
-	far := row("far", "other", 1, 0)
-	each := func(looks ...[]sighting) [][]sighting { return looks }
-	for what, test := range map[string]struct {
-		looks [][]sighting // one each second
-		dead  []string
-	}{
-		"a successor":         {each([]sighting{old(1), far}, []sighting{old(2), far}, []sighting{old(2), next(1), far}, []sighting{old(2), next(2), far}, []sighting{old(2), next(3), far}), []string{"old"}},
-		"no successor":        {each([]sighting{old(1)}, []sighting{old(1)}, []sighting{old(1)}, []sighting{old(1)}, []sighting{old(1)}), nil},
-		"a new watcher":       {each([]sighting{old(1), next(1)}, []sighting{old(1), next(2)}, []sighting{old(1), next(3)}, []sighting{old(1), next(4)}), []string{"old"}},
-		"less than 3 seconds": {each([]sighting{old(1), next(1)}, []sighting{old(1), next(2)}, []sighting{old(1), next(3)}), nil},
-		"the newer is silent": {each([]sighting{old(1), next(1)}, []sighting{old(2), next(1)}, []sighting{old(3), next(1)}, []sighting{old(4), next(1)}), nil},
-		"two that live":       {each([]sighting{old(1), next(1)}, []sighting{old(2), next(2)}, []sighting{old(2), next(3)}, []sighting{old(3), next(4)}, []sighting{old(3), next(5)}), nil},
-		"without names": {each([]sighting{row("a", "", 1, 0), row("b", "", 1, 1)}, []sighting{row("a", "", 1, 0), row("b", "", 2, 1)},
-			[]sighting{row("a", "", 1, 0), row("b", "", 3, 1)}, []sighting{row("a", "", 1, 0), row("b", "", 4, 1)}), nil},
-	} {
-		w := watch{lease: 15 * time.Second}
-		var dead []string
-		for i, rows := range test.looks {
-			l := look{began: start.Add(time.Duration(i) * 1010 * time.Millisecond), rows: rows}
-			l.ended = l.began.Add(time.Millisecond)
-			died, _ := w.add(l)
-			for _, d := range died {
-				dead = append(dead, d.id)
-				if i < len(test.looks)-1 {
-					t.Errorf("%s: %s has died after look %d", what, d.id, i)
-				}
-			}
-		}
-		if !slices.Equal(dead, test.dead) {
-			t.Errorf("%s: %v have died", what, dead)
-		}
-	}
-}
 
 // joins opens the database as an instance.
 func joins(t *testing.T, cfg Config, instance string) *DB {
@@ -126,19 +26,11 @@ func joins(t *testing.T, cfg Config, instance string) *DB {
 // lookAfter has a server look at the others once its clock has gone on by d since its last look.
 func lookAfter(t *testing.T, server *DB, d time.Duration) (gone bool) {
 	t.Helper()
-	w := server.watcher
 	for {
-		w.mu.Lock()
-		chain := time.Now().Add(longestLook) // a look of a machine that stands still does not count, and is repeated
-		w.watch.ended = chain
-		for id, s := range w.watch.seen {
-			s.since = s.since.Add(-d)
-			w.watch.seen[id] = s
-		}
-		w.mu.Unlock()
+		counted := server.watcher.Elapse(d)
 		seen, err := server.Watch(t.Context())
 		must(t, err)
-		if seen.Gone || w.watch.ended != chain {
+		if seen.Gone || counted() {
 			return seen.Gone
 		}
 		d = 0
@@ -158,7 +50,7 @@ func until(t *testing.T, what string, holds func() bool) {
 // count returns the number that a query selects.
 func count(t *testing.T, db *DB, query string) (n int) {
 	t.Helper()
-	must(t, db.write.GetContext(t.Context(), &n, query))
+	must(t, db.w.Pool.SQL.GetContext(t.Context(), &n, query))
 	return n
 }
 
@@ -169,7 +61,7 @@ func TestWatch_LeavesABusyInstanceAlone(t *testing.T) {
 	const lease = time.Hour
 	y := joins(t, Config{URL: url, Migrate: true, Lease: lease}, "y")
 	x := joins(t, Config{URL: url + "&lock_timeout=50", Lease: lease}, "x")
-	other, err := openForPlans(t, url).write.BeginTxx(t.Context(), nil)
+	other, err := openForPlans(t, url).w.Pool.SQL.BeginTxx(t.Context(), nil)
 	must(t, err)
 	defer other.Rollback() //nolint:errcheck // it is over then
 	if _, err := other.ExecContext(t.Context(), "INSERT INTO idempotency_keys ("+keyColumns+") VALUES ('key', '', 0, '', now())"); err != nil {
@@ -195,7 +87,7 @@ func TestConfirm_WaitsForTheStandby(t *testing.T) {
 	pg := storagetest.StartPostgres(t)
 	url := pg.NewDatabase(t)
 	x := joins(t, Config{URL: url, Migrate: true}, "x")
-	admin := openForPlans(t, url).write
+	admin := openForPlans(t, url).w.Pool.SQL
 	exec := func(statement string) {
 		t.Helper()
 		if _, err := admin.ExecContext(t.Context(), statement); err != nil {
@@ -259,7 +151,7 @@ func TestWatch_LeavesALongCommitAnotherLease(t *testing.T) {
 	y := joins(t, Config{URL: url, Lease: lease}, "y")
 	// begins begins a commit that remembers the key once it is released. The lease has expired by the database's clock.
 	begins := func(n int64, key string) (release func(), committed chan error) {
-		if _, err := y.write.ExecContext(t.Context(), "UPDATE instances SET leased_until = clock_timestamp() WHERE id = 'x'"); err != nil {
+		if _, err := y.w.Pool.SQL.ExecContext(t.Context(), "UPDATE instances SET leased_until = clock_timestamp() WHERE id = 'x'"); err != nil {
 			t.Fatal(err)
 		}
 		lookAfter(t, y, 0)
@@ -345,13 +237,13 @@ func TestWatch_EndsASessionThatNobodyReads(t *testing.T) {
 				close(stopped)
 			})
 			go func() {
-				ended <- x.asInstance(t.Context(), func(tx *tx) error {
-					if err := tx.exec(lockUnsealed, 1); err != nil {
+				ended <- x.committer.w.Aside(t.Context(), func(tx *sqldb.Tx) error {
+					if err := tx.Exec(lockUnsealed, 1); err != nil {
 						return err
 					}
-					_, err := all(t.Context(), tx, func(rows *sql.Rows) (string, error) {
+					_, err := sqldb.All(t.Context(), tx, func(rows *sql.Rows) (string, error) {
 						stop()
-						return scalar[string](rows)
+						return sqldb.Scalar[string](rows)
 					}, "SELECT repeat('x', 1 << 20) FROM generate_series(1, 64)")
 					return err
 				})
@@ -402,7 +294,7 @@ func TestWatch_EndsAStoppedListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Stuck.Store(true)
-	if _, err := y.write.ExecContext(t.Context(), "SELECT pg_notify($1, repeat('x', 7900) || n) FROM generate_series(1, 3000) n", notifyChannel); err != nil {
+	if _, err := y.w.Pool.SQL.ExecContext(t.Context(), "SELECT pg_notify($1, repeat('x', 7900) || n) FROM generate_series(1, 3000) n", "baton"); err != nil {
 		t.Fatal(err)
 	}
 	stuck(t, y)
@@ -425,7 +317,7 @@ func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
 	must(t, db.Join(t.Context(), "watcher", ""))
 	exec := func(statement string) {
 		t.Helper()
-		if _, err := other.write.ExecContext(t.Context(), statement); err != nil {
+		if _, err := other.w.Pool.SQL.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -436,7 +328,7 @@ func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
 	}
 	for range 3 {
 		func() {
-			conn, err := other.write.BeginTxx(t.Context(), &sql.TxOptions{})
+			conn, err := other.w.Pool.SQL.BeginTxx(t.Context(), &sql.TxOptions{})
 			must(t, err)
 			defer conn.Rollback() //nolint:errcheck // it has only a lock
 			if _, err := conn.ExecContext(t.Context(), "LOCK TABLE servers IN SHARE MODE"); err != nil {

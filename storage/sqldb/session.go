@@ -1,12 +1,93 @@
-package storage
+package sqldb
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"math/bits"
 	"strings"
+
+	"github.com/jmoiron/sqlx"
 )
+
+// session is the connection that writes, with the statements prepared on it. Its transactions are begun and
+// ended by statements too: with an sql.Tx on the same sql.Conn, database/sql locks itself up when the
+// connection breaks under a statement of the latter.
+type session struct {
+	conn  *sqlx.Conn
+	db    *DB
+	stmts map[inForm]prepared
+	own   *direct             // statements that write to SQLite; nil on PostgreSQL
+	types map[string][]uint32 // of the parameters of queries for many rows
+	opens bool                // the statement with which its transactions begin is prepared: see Opening
+	name  string              // of the session on PostgreSQL
+
+	parts   map[string]batchPart
+	batches map[string]string // by the numbers of their parts
+}
+
+// inForm is a query in one of its forms.
+type inForm struct {
+	query string
+	form  form
+}
+
+// prepared is a statement that its session closes.
+type prepared struct{ *sql.Stmt }
+
+// stmt returns the statement of query, prepared.
+func (s *session) stmt(ctx context.Context, query string, f form) (prepared, error) {
+	key := inForm{query, f}
+	if stmt, ok := s.stmts[key]; ok {
+		return stmt, nil
+	}
+	stmt, err := s.conn.PrepareContext(ctx, s.db.statement(query, f))
+	if err != nil {
+		return prepared{}, err
+	}
+	s.stmts[key] = prepared{stmt}
+	return prepared{stmt}, nil
+}
+
+// columns returns rows as an array for each parameter of the query.
+func (s *session) columns(query string, rows [][]any) []any {
+	types, ok := s.types[query]
+	if !ok {
+		types = typesOf(query)
+		s.types[query] = types
+	}
+	arrays, columns := make([]any, len(types)), make([]cells, len(types))
+	for at, oid := range types {
+		columns[at] = cells{rows, at, oid}
+		arrays[at] = &columns[at]
+	}
+	return arrays
+}
+
+// run carries a statement out, and returns how many rows it has changed.
+func (s *session) run(ctx context.Context, query string, args []any) (int, error) {
+	if s.own != nil {
+		changed, err := s.own.run(ctx, s, query, args)
+		return int(changed), err
+	}
+	stmt, err := s.stmt(ctx, query, plain)
+	if err != nil {
+		return 0, err
+	}
+	res, err := stmt.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	changed, err := res.RowsAffected()
+	return int(changed), err
+}
+
+// exec runs a statement that has no parameters.
+func (s *session) exec(ctx context.Context, statement string) error {
+	_, err := s.conn.ExecContext(ctx, statement)
+	return err
+}
 
 // direct has the statements that write to SQLite, prepared by its driver. database/sql's work for each execution would
 // take a third of the time of a small row, as there is no round trip.
@@ -48,7 +129,7 @@ func (d *direct) write(ctx context.Context, s *session, query string, some [][]a
 // little is how many of the first rows go in together: one at least.
 func little(some [][]any) int {
 	for n, row := range some[:min(len(some), someRowsAtMost)] {
-		if textSize(row) > muchOfARow {
+		if sizeOf(row) > muchOfARow {
 			return max(n, 1)
 		}
 	}
@@ -104,7 +185,7 @@ func (d *direct) stmt(ctx context.Context, s *session, conn any, of forRows) (dr
 			return nil, errNoDirect
 		}
 		var err error
-		if stmt, err = preparer.PrepareContext(ctx, s.d.statement(someRows(of.query, of.n), plain)); err != nil {
+		if stmt, err = preparer.PrepareContext(ctx, s.db.statement(someRows(of.query, of.n), plain)); err != nil {
 			return nil, err
 		}
 		d.stmts[of] = stmt

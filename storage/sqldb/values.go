@@ -1,4 +1,4 @@
-package storage
+package sqldb
 
 import (
 	"database/sql"
@@ -14,19 +14,20 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// ms is a time as both databases keep it.
-func ms(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
-
-// msOrNull is ms of a time that may be missing.
-func msOrNull(t *time.Time) any {
-	if t == nil {
+// Time is a time as both databases store it, to the millisecond; NULL for a nil pointer.
+func Time[T time.Time | *time.Time](at T) any {
+	t, ok := any(at).(time.Time)
+	if p, _ := any(at).(*time.Time); p != nil {
+		t, ok = *p, true
+	}
+	if !ok {
 		return nil
 	}
-	return ms(*t)
+	return t.UTC().Truncate(time.Millisecond)
 }
 
-// orNull is NULL for a zero value.
-func orNull[T comparable](v T) any {
+// OrNull is NULL for a zero value.
+func OrNull[T comparable](v T) any {
 	var zero T
 	if v == zero {
 		return nil
@@ -34,17 +35,12 @@ func orNull[T comparable](v T) any {
 	return v
 }
 
-// raw is JSON text, NULL when there is none.
-func raw(text json.RawMessage) any {
-	if len(text) == 0 {
-		return nil
+// JSON is v as JSON text, NULL for a nil slice or pointer and for empty JSON. An error becomes the parameter, with which the statement
+// fails.
+func JSON(v any) any {
+	if text, ok := v.(json.RawMessage); ok {
+		return OrNull(string(text))
 	}
-	return string(text)
-}
-
-// jsonOf is v as JSON text, NULL when v is a nil slice or pointer. An error becomes the parameter, for
-// checkText to find.
-func jsonOf(v any) any {
 	if at := reflect.ValueOf(v); !at.IsValid() || (at.Kind() == reflect.Slice || at.Kind() == reflect.Pointer) && at.IsNil() {
 		return nil
 	}
@@ -58,9 +54,9 @@ func jsonOf(v any) any {
 	return string(text)
 }
 
-// checkText refuses text with NUL or invalid UTF-8, which not every database can store, so that all databases behave
+// CheckText refuses text with NUL or invalid UTF-8, which not every database can store, so that all databases behave
 // alike.
-func checkText(args []any) error {
+func CheckText(args ...any) error {
 	for _, arg := range args {
 		switch arg := arg.(type) {
 		case error:
@@ -81,8 +77,8 @@ func checkText(args []any) error {
 	return nil
 }
 
-// textSize is how many bytes of text there are in parameters.
-func textSize(args []any) (n int) {
+// sizeOf is how many bytes of text there are in parameters.
+func sizeOf(args []any) (n int) {
 	for _, arg := range args {
 		switch arg := arg.(type) {
 		case string:
@@ -108,7 +104,23 @@ func checkString(s string) error {
 	return nil
 }
 
-// Scanners for the encodings above.
+func jsonText(list any) string {
+	text, _ := json.Marshal(list) // of numbers and strings
+	return string(text)
+}
+
+// Into returns a scanner for a value of a kind above: a time, which is NULL for a nil pointer, or JSON, which a json.RawMessage has as it is.
+func Into(v any) sql.Scanner {
+	switch v := v.(type) {
+	case *time.Time:
+		return timeInto{v}
+	case **time.Time:
+		return timePtrInto{v}
+	case *json.RawMessage:
+		return rawInto{v}
+	}
+	return jsonInto{v}
+}
 
 type timeInto struct{ t *time.Time }
 
@@ -122,11 +134,6 @@ func (s timeInto) Scan(src any) error {
 		return fmt.Errorf("a time is a %T", src)
 	}
 	return nil
-}
-
-func scanTime(rows *sql.Rows) (t time.Time, err error) {
-	err = rows.Scan(timeInto{&t})
-	return t, err
 }
 
 type timePtrInto struct{ t **time.Time }
@@ -171,10 +178,11 @@ func bytesOf(src any) ([]byte, error) {
 	return nil, fmt.Errorf("a text is a %T", src)
 }
 
-// int8s and texts are arrays in PostgreSQL's binary form, for unnest.
 type (
-	int8s []int64
-	texts [][]byte
+	// Int8s is an array in PostgreSQL's binary form, for unnest.
+	Int8s []int64
+	// Texts is an array as Int8s is.
+	Texts [][]byte
 )
 
 const (
@@ -191,7 +199,7 @@ var oids = map[string]uint32{
 }
 
 // BinaryValue is called by lib/pq.
-func (a int8s) BinaryValue() ([]byte, error) {
+func (a Int8s) BinaryValue() ([]byte, error) {
 	buf := arrayHeader(make([]byte, 0, 20+12*len(a)), oidInt8, len(a))
 	for _, v := range a {
 		buf = binary.BigEndian.AppendUint32(buf, 8)
@@ -201,7 +209,7 @@ func (a int8s) BinaryValue() ([]byte, error) {
 }
 
 // BinaryValue is called by lib/pq.
-func (a texts) BinaryValue() ([]byte, error) {
+func (a Texts) BinaryValue() ([]byte, error) {
 	size := 20
 	for _, v := range a {
 		size += 4 + len(v)
@@ -228,7 +236,7 @@ var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 func (c cells) BinaryValue() ([]byte, error) {
 	size := 20 + 16*len(c.rows)
 	for _, row := range c.rows {
-		size += textSize(row[c.at : c.at+1])
+		size += sizeOf(row[c.at : c.at+1])
 	}
 	buf := arrayHeader(make([]byte, 0, size), c.oid, len(c.rows))
 	for _, row := range c.rows {

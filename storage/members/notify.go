@@ -1,4 +1,4 @@
-package storage
+package members
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/batonrun/baton/runtime/bus"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // notifyChannel is the channel of all servers of a database.
@@ -19,8 +20,7 @@ const notifyChannel = "baton"
 // hold a lock of the whole database until the commit ends. One connection for both directions means that each Send also checks
 // whether it can still receive.
 type notifier struct {
-	cfg     Config
-	watcher *watcher
+	watcher *Watcher
 
 	mu   sync.Mutex // guards the fields below
 	conn *pq.ListenerConn
@@ -34,17 +34,17 @@ const selectIdentity = `
 SELECT system_identifier || '-' || oid FROM pg_control_system(), pg_database WHERE datname = current_database()`
 
 // Identity returns a name that no other PostgreSQL database has, except copies of its files.
-func (db *DB) Identity(ctx context.Context) (string, error) {
-	return one(ctx, db.read, scalar[string], selectIdentity)
+func (r *Registry) Identity(ctx context.Context) (string, error) {
+	return sqldb.One(ctx, r.read, sqldb.Scalar[string], selectIdentity)
 }
 
 // Bus returns the bus that connects the servers of the database. It is nil unless the database is shared. The instance must have joined
 // before it is used.
-func (db *DB) Bus() bus.Bus {
-	if !db.Shared() {
+func (r *Registry) Bus() bus.Bus {
+	if r.w.cfg.DB.Single {
 		return nil
 	}
-	return &notifier{cfg: db.cfg, watcher: db.watcher}
+	return &notifier{watcher: r.watcher}
 }
 
 // Send implements bus.Bus. It closes the connection when it takes longer than ctx lasts.
@@ -87,7 +87,7 @@ func (n *notifier) listen() (<-chan *pq.Notification, error) {
 	if in != nil {
 		return in, nil
 	}
-	address, err := url.Parse(n.cfg.URL)
+	address, err := url.Parse(n.watcher.cfg.URL)
 	if err != nil {
 		return nil, errors.Unwrap(err) // without the URL, which may hold a password
 	}

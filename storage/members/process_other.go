@@ -1,6 +1,6 @@
 //go:build !linux
 
-package storage
+package members
 
 // thisProcess is "": a successor waits for the lease to expire.
 func thisProcess() string { return "" }

@@ -1,12 +1,11 @@
-package storage
+package members
 
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/janitor"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // One instance of a PostgreSQL database does each kind of background work for all. It has the duty until it leaves or is fenced: its lease as an
@@ -22,51 +21,34 @@ INSERT INTO duties (name, instance) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET instance = excluded.instance
 WHERE NOT EXISTS (SELECT 1 FROM instances WHERE id = duties.instance AND NOT fenced)`
 
-	// holdDuty keeps others from taking the duty until the transaction ends.
-	holdDuty = `
-SELECT 1 FROM duties WHERE name = ? AND instance = ? FOR SHARE`
-
 	leaveDuties = `
 DELETE FROM duties WHERE instance = ?`
 )
 
 // TakeDuty gives the joined instance a duty that no other has: see [data.Store].
-func (c *committer) TakeDuty(ctx context.Context, name string) (bool, error) {
-	if c.d.single {
+func (r *Registry) TakeDuty(ctx context.Context, name string) (bool, error) {
+	if r.w.cfg.DB.Single {
 		return true, nil
 	}
-	c.mu.Lock()
-	me := c.instance
-	c.mu.Unlock()
-	holder, err := one(ctx, c.read, scalar[string], selectDuty, name)
+	r.w.Session.Lock()
+	me := r.w.instance
+	r.w.Session.Unlock()
+	holder, err := sqldb.One(ctx, r.read, sqldb.Scalar[string], selectDuty, name)
 	if err == nil || !errors.Is(err, data.ErrNotFound) {
 		return err == nil && holder == me, err
 	}
 	taken := 0
-	err = c.asInstance(ctx, func(tx *tx) (err error) {
-		taken, err = tx.count(takeDuty, name, c.instance)
+	err = r.w.asInstance(ctx, func(tx *sqldb.Tx) (err error) {
+		taken, err = tx.Count(takeDuty, name, r.w.instance)
 		return err
 	})
 	return taken > 0, err
 }
 
 // LeaveDuties leaves the joined instance's duties to others: see [data.Store].
-func (c *committer) LeaveDuties(ctx context.Context) error {
-	if c.d.single {
+func (r *Registry) LeaveDuties(ctx context.Context) error {
+	if r.w.cfg.DB.Single {
 		return nil
 	}
-	return c.asInstance(ctx, func(tx *tx) error { return tx.exec(leaveDuties, c.instance) })
-}
-
-// holdDuty fails with janitor.ErrNotNow if the context is that of a duty that another instance has.
-func (tx *tx) holdDuty() error {
-	name := janitor.Name(tx.ctx)
-	if name == "" || tx.d.single || tx.w.instance == "" {
-		return nil
-	}
-	_, err := one(tx.ctx, tx, scalar[int], holdDuty, name, tx.w.instance)
-	if errors.Is(err, data.ErrNotFound) {
-		return fmt.Errorf("another server has the duty: %w", janitor.ErrNotNow)
-	}
-	return err
+	return r.w.asInstance(ctx, func(tx *sqldb.Tx) error { return tx.Exec(leaveDuties, r.w.instance) })
 }

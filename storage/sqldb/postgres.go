@@ -1,4 +1,4 @@
-package storage
+package sqldb
 
 import (
 	"context"
@@ -16,33 +16,26 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
-	"github.com/pressly/goose/v3"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/storage/sqlite"
 )
 
-func postgresDialect() *dialect {
-	return &dialect{
-		name:       "postgres",
-		goose:      goose.DialectPostgres,
-		migrations: migrationsOf("postgres"),
-		bind:       sqlx.DOLLAR,
-		begin:      "BEGIN",
-		beginRead:  "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-		quote:      pq.QuoteLiteral,
-		unnest:     true,
-		message:    8 << 20,
-		open:       openPostgres,
-		check:      checkPostgres,
-		lock:       func(Config) (*sqlite.Lock, error) { return nil, nil },
-		list:       func(slice any) any { return pq.Array(slice) },
-		search:     searchPostgres,
-		explain:    explainPostgres,
+func newPostgres(cfg Config) *DB {
+	return &DB{
+		Name:      "postgres",
+		cfg:       cfg,
+		bind:      sqlx.DOLLAR,
+		begin:     "BEGIN",
+		beginRead: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+		quote:     pq.QuoteLiteral,
+		message:   8 << 20,
+		open:      openPostgres,
+		list:      func(slice any) any { return pq.Array(slice) },
+		explain:   func(err error) error { return explainPostgres(err, cfg.Guards) },
 	}
 }
 
-func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
+func openPostgres(cfg Config, m Mode) (*sqlx.DB, error) {
 	pc, err := pq.NewConfig(cfg.URL)
 	if urlErr := (*url.Error)(nil); errors.As(err, &urlErr) {
 		err = urlErr.Err // without the URL, which may hold a password
@@ -57,8 +50,8 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 		pc.ApplicationName = "baton"
 	}
 	limit, lockLimit := cfg.Timeout, cfg.LockTimeout
-	if m == writing { // a slow commit does not renew the lease, and waiting for a lock does not count as slow
-		limit = min(limit, max(cfg.Lease/3, time.Second))
+	if m == Writing { // waiting for a lock does not count as slow
+		limit = min(limit, cfg.WriteTimeout)
 		lockLimit = min(lockLimit, limit/2)
 	}
 	wait, conns, idle := limit+min(limit, 5*time.Second), 2, 2
@@ -74,26 +67,26 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 	if !strings.Contains(pc.Options, "search_path") {
 		set["search_path"] = "baton" // a schema of its own: an application may share the database
 	}
-	if m != migrating { // all statements use indexes, also in tables that were small when a statement was planned
+	if m != Migrating { // all statements use indexes, also in tables that were small when a statement was planned
 		set["enable_seqscan"], set["jit"] = "off", "off"
 	}
 	switch m {
-	case looking:
+	case Looking:
 		// A plan that was made while the queue was empty serves a long one. It may only follow the index, which is in order. Rows that
 		// are taken may be lost.
 		set["plan_cache_mode"], set["enable_bitmapscan"], set["enable_sort"] = "force_generic_plan", "off", "off"
 		set["synchronous_commit"] = "off"
-	case reading:
+	case Reading:
 		conns, idle = cfg.Readers, cfg.Readers
 		set["default_transaction_read_only"] = "on"
 		if pc.TargetSessionAttrs == pq.TargetSessionAttrsReadWrite { // which this connection is nowhere
 			pc.TargetSessionAttrs = pq.TargetSessionAttrsPrimary
 		}
-	case writing: // the session, and what writes beside it
-		conns = 2 + chunksWritten
+	case Writing:
+		conns = cfg.Writers
 		// All statements are prepared and use indexes, also in joins, so one plan suffices for any table size.
 		set["plan_cache_mode"], set["enable_hashjoin"], set["enable_mergejoin"] = "force_generic_plan", "off", "off"
-	case migrating:
+	case Migrating:
 		set["statement_timeout"] = "0"
 		set["lock_timeout"] = millis(time.Second) // all commits wait behind a migration that waits
 		set["idle_in_transaction_session_timeout"] = "0"
@@ -123,50 +116,16 @@ type sessions struct{ driver.Connector }
 // Connect implements driver.Connector.
 func (s sessions) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := s.Connector.Connect(ctx)
-	if refused := (*pq.Error)(nil); errors.As(err, &refused) && explainPostgres(err) == nil {
+	if refused := (*pq.Error)(nil); errors.As(err, &refused) && explainPostgres(err, nil) == nil {
 		err = fmt.Errorf("%w: %w", data.ErrUnavailable, err)
 	}
 	return conn, err
 }
 
-// errPooled is the error of a connection through a pooler that Baton cannot use.
-var errPooled = errors.New("a pooler between Baton and PostgreSQL does not keep its sessions; connect to PostgreSQL itself")
-
-const selectSession = `
-SELECT pg_backend_pid() AS pid, current_setting('default_transaction_read_only') = 'on' AS readonly`
-
-// checkSessions fails if a pooler such as PgBouncer gives two sessions one connection, each transaction another, or does not pass their
-// settings on: prepared statements, locks of sessions and time limits would be lost.
-func (db *DB) checkSessions(ctx context.Context) error {
-	if db.d.single {
-		return nil
-	}
-	var writes, reads struct {
-		PID      int64
-		ReadOnly bool
-	}
-	if err := db.write.GetContext(ctx, &writes, selectSession); err != nil {
-		return fmt.Errorf("open a session: %w", db.d.explained(ctx, err))
-	}
-	if err := db.read.GetContext(ctx, &reads, selectSession); err != nil {
-		return fmt.Errorf("open a session: %w", db.d.explained(ctx, err))
-	}
-	if writes.PID == reads.PID || !reads.ReadOnly {
-		return errPooled
-	}
-	return nil
-}
-
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// guards are the constraints that only a concurrent write of another instance can violate. Decisions ensure the others.
-var guards = []string{
-	"threads_project_id_user_id_thread_id_key", "threads_project_id_conversation_id_key", "run_names_pkey", "runs_open",
-	"idempotency_keys_pkey", "messages_thread_key_message_id_key",
-}
-
 // explainPostgres classifies an error that is not about the statement or its data as temporary.
-func explainPostgres(err error) error {
+func explainPostgres(err error, guards []string) error {
 	var pe *pq.Error
 	if !errors.As(err, &pe) {
 		return nil

@@ -1,4 +1,4 @@
-package storage
+package members
 
 import (
 	"context"
@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
@@ -126,31 +125,44 @@ func (w *watch) add(l look) (dead []silent, gone bool) {
 	return dead, gone
 }
 
-// watcher watches the instances of a PostgreSQL database on a connection of its own, and fences those that have died.
-type watcher struct {
-	cfg    Config
-	d      *dialect
-	schema int64 // of this program
+// Watcher watches the instances of a PostgreSQL database on a connection of its own, and fences those that have died.
+type Watcher struct {
+	cfg Config
 
-	mu     sync.Mutex // guards the fields below
-	db     *sqlx.DB   // nil until the first look
-	joined string     // the instance of this process, once it has joined
+	mu     sync.Mutex  // guards the fields below
+	pool   *sqldb.Pool // nil until the first look
+	joined string      // the instance of this process, once it has joined
 	watch  watch
 }
 
-func newWatcher(cfg Config, d *dialect) *watcher {
-	return &watcher{cfg: cfg, d: d, schema: schemaVersion(d), watch: watch{lease: cfg.Lease}}
+// NewWatcher returns a Watcher, which connects when it looks first.
+func NewWatcher(cfg Config) *Watcher {
+	return &Watcher{cfg: cfg, watch: watch{lease: cfg.Lease}}
+}
+
+// Elapse has the instances stand still for d, as seen in an unbroken chain of looks, so that tests do not wait for leases. It returns whether
+// the look after it counted: not if the machine stood still.
+func (w *Watcher) Elapse(d time.Duration) (counted func() bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	chain := time.Now().Add(longestLook)
+	w.watch.ended = chain
+	for id, s := range w.watch.seen {
+		s.since = s.since.Add(-d)
+		w.watch.seen[id] = s
+	}
+	return func() bool { return w.watch.ended != chain }
 }
 
 // instance returns the instance of this process.
-func (w *watcher) instance() string {
+func (w *Watcher) instance() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.joined
 }
 
 // joins records that this process has joined as an instance.
-func (w *watcher) joins(instance string) {
+func (w *Watcher) joins(instance string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.joined = instance
@@ -159,18 +171,16 @@ func (w *watcher) joins(instance string) {
 // look looks once at the instances and fences those that have died. It returns the others that may write, and whether one
 // that could write at the last look cannot any more, or drains. It fails with ErrFenced when this process has joined and may not write
 // any more: then it must not judge others. The caller holds mu.
-func (w *watcher) look(ctx context.Context, instance string) (others []sighting, gone bool, err error) {
-	if w.db == nil {
-		if w.db, err = w.d.open(w.cfg, writing); err != nil {
+func (w *Watcher) look(ctx context.Context, instance string) (others []sighting, gone bool, err error) {
+	if w.pool == nil {
+		if w.pool, err = w.cfg.DB.Open(sqldb.Writing); err != nil {
 			return nil, false, err
 		}
 	}
-	p := &pool{DB: w.db, d: w.d}
 	l := look{began: time.Now()}
-	l.rows, err = all(ctx, unprepared{p}, func(rows *sql.Rows) (s sighting, err error) {
-		err = rows.Scan(&s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, timeInto{&s.started}, &s.schema, &s.draining, &s.name)
-		return s, err
-	}, lookAtInstances, instance, w.cfg.Name, w.schema)
+	l.rows, err = sqldb.All(ctx, w.pool.Unprepared(), func(rows *sql.Rows) (s sighting, err error) {
+		return sqldb.Scan(rows, &s, &s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, sqldb.Into(&s.started), &s.schema, &s.draining, &s.name)
+	}, lookAtInstances, instance, w.cfg.Name, w.cfg.Schema)
 	if err != nil {
 		return nil, false, err
 	}
@@ -196,7 +206,7 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 		case row.id == instance:
 			continue
 		case died:
-			fenced, err := w.fence(ctx, p, &d)
+			fenced, err := w.fence(ctx, &d)
 			if err != nil {
 				return nil, false, err
 			}
@@ -213,30 +223,26 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 }
 
 // fence fences an instance that has died and ends its sessions. It reports false for one whose row is locked, or has changed.
-func (w *watcher) fence(ctx context.Context, p *pool, d *silent) (bool, error) {
+func (w *Watcher) fence(ctx context.Context, d *silent) (bool, error) {
 	end := func() error {
-		_, err := p.ExecContext(ctx, p.d.statement(endSessions, plain), sessionName(d.id))
+		_, err := w.pool.Exec(ctx, endSessions, sessionName(d.id))
 		return err
 	}
 	if d.locked {
 		if err := end(); err != nil {
-			return false, p.failed(ctx, err)
+			return false, err
 		}
 	}
-	res, err := p.ExecContext(ctx, p.d.statement(fenceSilent, plain), d.id, d.commit, d.leased, string(data.EndCrashed))
-	if err != nil {
-		return false, p.failed(ctx, err)
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
+	if n, err := w.pool.Exec(ctx, fenceSilent, d.id, d.commit, d.leased, string(data.EndCrashed)); err != nil || n == 0 {
 		return false, err
 	}
 	w.cfg.Log.Warn("a server has died: it has not renewed its lease, or its process has ended", "instance", d.id, "addr", d.addr)
-	return true, p.failed(ctx, end())
+	return true, end()
 }
 
-// free looks once at the instances, before one joins or for a program that is none, and fences those that have died. It fails with a
-// *data.HeldError for the first of the others that hinders.
-func (w *watcher) free(ctx context.Context, instance string, hinders func(*sighting) bool) error {
+// Free looks once at the instances, before one joins or for a program that is none, and fences those that have died. It fails with a
+// *data.HeldError for the first of the others that hinders, by the last migration that its program knows.
+func (w *Watcher) Free(ctx context.Context, instance string, hinders func(schema int64) bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.joined = ""
@@ -245,7 +251,7 @@ func (w *watcher) free(ctx context.Context, instance string, hinders func(*sight
 		return err
 	}
 	for i := range others {
-		if o := &others[i]; hinders(o) {
+		if o := &others[i]; hinders(o.schema) {
 			return &data.HeldError{Instance: o.id, Addr: o.addr, Silent: o.expired}
 		}
 	}
@@ -253,28 +259,29 @@ func (w *watcher) free(ctx context.Context, instance string, hinders func(*sight
 }
 
 // Unused fails with a *data.HeldError while a server uses a PostgreSQL database. The lock of a SQLite database ensures that.
-func (c *committer) Unused(ctx context.Context) error {
-	if c.d.single {
+func (r *Registry) Unused(ctx context.Context) error {
+	if r.w.cfg.DB.Single {
 		return nil
 	}
-	return c.watcher.free(ctx, "unused", func(*sighting) bool { return true })
+	return r.watcher.Free(ctx, "unused", func(int64) bool { return true })
 }
 
-func (w *watcher) close() error {
+// Close closes the connection.
+func (w *Watcher) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.db == nil {
+	if w.pool == nil {
 		return nil
 	}
-	return closed(w.db.Close())
+	return w.pool.Close()
 }
 
 // Watch looks at the other instances: see [data.Store].
-func (c *committer) Watch(ctx context.Context) (data.Watched, error) {
-	if c.d.single {
+func (r *Registry) Watch(ctx context.Context) (data.Watched, error) {
+	if r.w.cfg.DB.Single {
 		return data.Watched{}, nil
 	}
-	w := c.watcher
+	w := r.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	others, gone, err := w.look(ctx, w.joined)
@@ -285,20 +292,17 @@ func (c *committer) Watch(ctx context.Context) (data.Watched, error) {
 }
 
 // Drain records that the joined instance hands its runs over: see [data.Store].
-func (c *committer) Drain(ctx context.Context) (successor bool, err error) {
-	w := c.watcher
-	if c.d.single {
+func (r *Registry) Drain(ctx context.Context) (successor bool, err error) {
+	w := r.watcher
+	if r.w.cfg.DB.Single {
 		return false, nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.db == nil || w.joined == "" {
+	if w.pool == nil || w.joined == "" {
 		return false, nil
 	}
-	successor, err = one(ctx, unprepared{&pool{DB: w.db, d: w.d}}, func(rows *sql.Rows) (found bool, err error) {
-		err = rows.Scan(&found)
-		return found, err
-	}, drainServer, w.joined, w.joined)
+	successor, err = sqldb.One(ctx, w.pool.Unprepared(), sqldb.Scalar[bool], drainServer, w.joined, w.joined)
 	if err != nil {
 		return false, fmt.Errorf("drain: %w", err)
 	}
