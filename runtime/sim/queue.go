@@ -37,8 +37,9 @@ func (s *servers) queueChecks() memory.Checks {
 			s.find(RuleTaken, "%s claims %+v, which it has not taken", instance, row)
 		},
 		Overdue: func(row data.Place, instance string) {
-			i := slices.IndexFunc(s.serving(), func(p *process) bool { return p.instance == instance })
-			if len(s.h.Faults) == 0 && !s.h.Does(doClock) && i >= 0 && !s.serving()[i].stood.Load() {
+			serves := slices.ContainsFunc(s.serving(), func(p *process) bool { return p.instance == instance })
+			stood := slices.ContainsFunc(s.serving(), func(p *process) bool { return p.stood.Load() }) // another one may have had the thread locked
+			if len(s.h.Faults) == 0 && !s.h.Does(doClock) && serves && !stood {
 				s.find(RuleTaken, "%s has taken %+v, and neither claims it nor gives it back", instance, row)
 			}
 		},
