@@ -7,14 +7,15 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// LastEventID returns the last id that a reconnecting client has: EventSource sends a header, and its polyfills, which reuse the
-// URL, send the query. Without one it is empty.
-func LastEventID(req interface {
+// asked has the headers and the query of a request: a *fiber.Ctx.
+type asked interface {
 	Get(key string, otherwise ...string) string
 	Query(key string, otherwise ...string) string
-}) string {
-	return cmp.Or(req.Get("Last-Event-ID"), req.Query("lastEventId"))
 }
+
+// LastEventID returns the last id that a reconnecting client has: EventSource sends a header, and its polyfills, which reuse the
+// URL, send the query. Without one it is empty.
+func LastEventID(req asked) string { return cmp.Or(req.Get("Last-Event-ID"), req.Query("lastEventId")) }
 
 // EventID reads a cursor of a log: the id of an event, or latest for the log's end.
 func EventID(s string) (int64, error) {
