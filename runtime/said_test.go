@@ -101,3 +101,10 @@ func TestEarlierGenerationsDoNotFillAnAnsweredRun(t *testing.T) {
 	}
 	checkLog(t, b.log("main"))
 }
+
+func codeOf(err error) string {
+	if e, ok := errors.AsType[*plugins.Error](err); ok {
+		return e.Code
+	}
+	return ""
+}

@@ -36,8 +36,8 @@ var kits = []string{
 
 // limits are the highest values that the measures may have. A type or a package that is missing here has the default for its kind.
 var limits = map[string]int{
-	"product lines": 108_231, "engine lines": 47_366, "kit lines": 25_560, "test lines": 89_384, "settings": 60, "functions over 80 lines": 14,
-	"direct dependencies": 39, "KiB of the stripped program": 45_000, "comment lines in ten thousand with what, who, nobody …": 417,
+	"product lines": 108_231, "engine lines": 47_365, "kit lines": 25_560, "test lines": 89_373, "settings": 60, "functions over 80 lines": 14,
+	"direct dependencies": 39, "KiB of the stripped program": 45_000, "comment lines in ten thousand with what, who, nobody …": 413,
 
 	"methods of runtime/work.Engine": 100, "methods of runtime/work.live": 69, "methods of runtime/work.step": 62, "methods of runtime/span.Span": 54, "methods of runtime.Runtime": 125,
 	"methods of runtime/data.Store": 80, "methods of runtime/data.Reader": 55, "methods of storage.DB": 153,

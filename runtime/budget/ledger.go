@@ -201,8 +201,8 @@ func (b *Ledger) apply(r *data.Raise, now time.Time) {
 	}
 }
 
-// Of returns the budgets that a spender uses, with those of its run, which has used so much. Those that ask are last: no operator is asked about a
-// call that another budget forbids.
+// Of returns the budgets that apply to a spender. run is the usage of its run so far. Budgets that ask an operator come last, after those that
+// forbid the call.
 func (b *Ledger) Of(who data.Spender, run []agui.TokenUsage, now time.Time) (list []data.BudgetState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

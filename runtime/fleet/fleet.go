@@ -1,5 +1,5 @@
-// Package fleet knows the other instances of a cluster: which live, and what they can execute. Their descriptions are some seconds old: they
-// decide only whether a run that this instance cannot execute waits for another, and whether a run is handed over.
+// Package fleet tracks the other instances of a cluster: which are alive, and which agents and tools they can execute. This information is some
+// seconds old. It only decides whether a run that this instance cannot execute waits for another one, and whether a run is handed over.
 package fleet
 
 import (

@@ -1,5 +1,5 @@
-// Package journal is what the workers of a run did, by its place in their code: the records of Do, calls, questions and model calls, with
-// which a replayed worker finds what it has completed. It has no locks: the mutex of a live run guards its Journal.
+// Package journal holds the records of a run's workers by their place in the code: of Do, calls, questions and model calls. A replayed worker
+// gets its completed results from them. The package has no locks: the mutex of a live run guards its Journal.
 package journal
 
 import (

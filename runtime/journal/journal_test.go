@@ -54,7 +54,7 @@ func TestJournal_MemoIsTheRecordOfAPlace(t *testing.T) {
 	}
 }
 
-// A guard's edit counts unless an approver has edited what it left, and neither before the call has begun.
+// An approver's edit replaces a guard's edit. Neither counts before the call has begun.
 func TestJournal_EditedArguments(t *testing.T) {
 	t.Parallel()
 	u := plugins.Use{Place: "tool:a#1"}
@@ -110,7 +110,7 @@ func TestJournal_ResultsOfCallsThatAWorkerAnswers(t *testing.T) {
 	}
 }
 
-// A replayed worker asks anew what was cancelled, and waits again for what was answered meanwhile.
+// A replayed worker repeats a cancelled question, and gets the answer to an answered one.
 func TestJournal_Questions(t *testing.T) {
 	t.Parallel()
 	j := with(data.Memo{Step: 1, Place: "sub/ask:a#1", CallID: "a"}, data.Memo{Step: 1, Place: "ask:b#1", CallID: "b", Done: true, Output: []byte("{}")})

@@ -50,8 +50,8 @@ func EditedBy(m *data.Memo) json.RawMessage {
 	return nil
 }
 
-// Before returns the records of a step that were done before an event. A call that was not done by then is made again: the records of
-// its approval, edited arguments and questions, and of what it has kept, are left out. Verdicts of guards are too: those of now decide.
+// Before returns the records of a step that were done before an event. A call that was not done by then is made again, so the
+// records inside it are left out: its approval, edited arguments, questions and stored values. Verdicts of guards are left out, too: guards judge again.
 func Before(all []data.Memo, step int, event int64) (done []data.Memo) {
 	isDone := func(m *data.Memo) bool { return m.Done && m.Event < event }
 	again := make(map[string]bool) // the prefixes of places inside of calls that are made again

@@ -101,7 +101,8 @@ type Scene struct {
 	nodes map[string]*data.Node
 }
 
-// Scene returns the scene of some nodes now. Nodes without expressions read only what they need, which has ended and does not change.
+// Scene returns the values on which the expressions of some nodes are evaluated. It copies the rows only for nodes with expressions: the others
+// read only nodes that have ended, whose rows do not change.
 func (p *Plan) Scene(query string, state json.RawMessage, of ...*graph.Node) *Scene {
 	s := &Scene{query, state, p.nodes}
 	if slices.ContainsFunc(of, (*graph.Node).Computes) {

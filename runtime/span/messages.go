@@ -169,7 +169,7 @@ func (sp *Span) retract(it *commit.Item, ids []string) error {
 	return sp.Stage(it, agui.Retracted(ids))
 }
 
-// withResults returns messages, and the results of their calls that are shown, in the order of the thread.
+// withResults adds the shown results of the messages' calls, and returns all ids in the order of the thread.
 func (sp *Span) withResults(ids []string) []string {
 	gone := make(map[string]bool) // calls
 	for _, id := range ids {

@@ -142,17 +142,15 @@ func (l *Logs) look(ctx context.Context, tails []*Tail, over map[int64]int64) er
 	return nil
 }
 
-// recordsOf returns the records of the events that a look has read, up to one that is illegible: its readers fail.
+// recordsOf returns the records of the events that a look has read. It leaves out illegible ones, for which readers fail.
 func (t *Tail) recordsOf(head *data.LogHead) (recs []*Record) {
 	if head == nil {
 		return nil
 	}
 	for i := range head.Latest {
-		rec, err := decode(&head.Latest[i], t.id)
-		if err != nil {
-			break
+		if rec, err := decode(&head.Latest[i], t.id); err == nil {
+			recs = append(recs, rec)
 		}
-		recs = append(recs, rec)
 	}
 	return recs
 }
