@@ -34,7 +34,7 @@ func TestTake_GivesARowToOne(t *testing.T) {
 	}
 	take := func(s *memory.Store, want int) {
 		t.Helper()
-		got, err := s.Take(t.Context(), []int64{1, 2}, time.Minute)
+		got, err := s.Take(t.Context(), []int64{1, 2}, data.MostHold)
 		if err != nil || len(got) != want {
 			t.Errorf("%v rows, %v; want %d", got, err, want)
 		}
