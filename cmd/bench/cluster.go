@@ -197,7 +197,7 @@ func (o *clusterOptions) play(ctx context.Context, db *database, g group, each b
 	over, end := context.WithCancel(ctx)
 	looking.Go(func() error {
 		w, err := db.countWaits(over)
-		sum.waits.found, sum.waits.looks = sum.waits.found+w.found, sum.waits.looks+w.looks
+		sum.waits.found, sum.waits.looks, sum.transactions = sum.waits.found+w.found, sum.waits.looks+w.looks, sum.transactions-w.looks // its own
 		return err
 	})
 	samples, err := once(share.total)
