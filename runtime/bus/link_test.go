@@ -101,8 +101,8 @@ func TestLink_SendsRarely(t *testing.T) {
 	t.Parallel()
 	apart(t, func(ctx context.Context, all *sync.WaitGroup, m *bustest.Memory) {
 		var alone atomic.Bool
-		a := linkedOf(ctx, all, alone.Load, m.Join(), "a")
 		alone.Store(true)
+		a := linkedOf(ctx, all, alone.Load, m.Join(), "a")
 		for key := range int64(1000) {
 			a.Hint(bus.Cancel, key)
 			sleep(time.Millisecond)

@@ -18,6 +18,9 @@ import (
 // quick makes the sweep look often, and the grace short.
 var quick = transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: time.Second}
 
+// returning has a grace in which a client comes back also to a busy machine.
+var returning = transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: 10 * time.Second}
+
 // typing starts run a, of the typist.
 func (s *server) typing() *response {
 	s.Helper()
@@ -28,7 +31,7 @@ func (s *server) typing() *response {
 
 func TestViewerWhoJoinsAfterTheDropKeepsTheRun(t *testing.T) {
 	t.Parallel()
-	s := serve(t, quick)
+	s := serve(t, returning)
 	s.typing().Drop()
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
 	viewer := s.connect("")
@@ -45,7 +48,7 @@ func TestViewerWhoJoinsAfterTheDropKeepsTheRun(t *testing.T) {
 // A reconnected client joins the thread even while it waits for its turn.
 func TestViewerWhoWaitsForItsTurnKeepsTheRun(t *testing.T) {
 	t.Parallel()
-	s := serve(t, quick)
+	s := serve(t, returning)
 	s.typing().Drop()
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
 	var ends []func()

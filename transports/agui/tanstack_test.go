@@ -238,7 +238,7 @@ func quoted(s string) string {
 // Following a run joins its thread: a run whose client has dropped its stream goes on.
 func TestFollowing_KeepsADroppedRun(t *testing.T) {
 	t.Parallel()
-	s := serve(t, quick)
+	s := serve(t, returning)
 	s.typing().Drop()
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
 	follow := s.Do("GET", "/api/v1/agui/typist?runId=a&offset=-1", "")
