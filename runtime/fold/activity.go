@@ -8,41 +8,30 @@ import (
 
 // activity creates an activity message, or replaces the content of one if the event says so.
 func (f *Fold) activity(e agui.ActivitySnapshot) []string {
-	m := f.byID[e.MessageID]
+	m := f.list.byID[e.MessageID]
 	replace := e.Replace == nil || *e.Replace
 	switch {
 	case m == nil:
-		m = f.add(agui.Message{ID: e.MessageID, Role: agui.RoleActivity})
+		m = f.list.add(agui.Message{ID: e.MessageID, Role: agui.RoleActivity})
 	case !replace && m.Role != agui.RoleActivity:
 		return nil
 	case !replace:
-		f.annotate(m, &m.Metadata, e.Metadata)
+		f.list.annotate(m, &m.Metadata, e.Metadata)
 		return m.changed()
 	case m.Role != agui.RoleActivity:
-		f.forget(m)
+		f.list.forget(m)
 		m.Message = agui.Message{ID: e.MessageID, Role: agui.RoleActivity}
-		f.count(m, Size(&m.Message))
+		f.list.count(m, Size(&m.Message))
 	}
-	f.count(m, len(e.Content)-len(m.Parts))
+	f.list.count(m, len(e.Content)-len(m.Parts))
 	m.ActivityType, m.Parts, m.SubagentRunID = e.ActivityType, e.Content, e.SubagentRunID
-	f.annotate(m, &m.Metadata, e.Metadata)
+	f.list.annotate(m, &m.Metadata, e.Metadata)
 	return m.changed()
-}
-
-// forget removes everything from m except its place.
-func (f *Fold) forget(m *message) {
-	for _, tc := range m.ToolCalls {
-		if c := f.calls[tc.ID]; c != nil && c.owner == m {
-			delete(f.calls, tc.ID)
-		}
-	}
-	f.count(m, -m.counts)
-	*m = message{next: m.next, results: m.results}
 }
 
 // activityDelta patches an activity message's content.
 func (f *Fold) activityDelta(e agui.ActivityDelta) ([]string, error) {
-	m := f.byID[e.MessageID]
+	m := f.list.byID[e.MessageID]
 	if m == nil || m.Role != agui.RoleActivity {
 		return nil, fmt.Errorf("activity delta: there is no activity %q", e.MessageID)
 	}
@@ -56,8 +45,8 @@ func (f *Fold) activityDelta(e agui.ActivityDelta) ([]string, error) {
 	if len(next) > maxAmended && len(next)-len(m.Parts) > len(e.Patch) { // copies make it longer, not the patch
 		return nil, fmt.Errorf("activity delta: copies make the content of %q longer than %d bytes: send a snapshot", e.MessageID, maxAmended)
 	}
-	f.count(m, len(next)-len(m.Parts))
+	f.list.count(m, len(next)-len(m.Parts))
 	m.Parts, m.ActivityType = next, e.ActivityType
-	f.annotate(m, &m.Metadata, e.Metadata)
+	f.list.annotate(m, &m.Metadata, e.Metadata)
 	return []string{m.ID}, nil
 }

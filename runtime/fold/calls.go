@@ -6,14 +6,14 @@ import "github.com/batonrun/baton/runtime/agui"
 // the call's id if another role has it. A known call only gets a new name.
 func (f *Fold) startCall(e agui.ToolCallStart) {
 	metadata := agui.MergeMetadata(object("agent", e.Agent), e.Metadata)
-	c := f.calls[e.ToolCallID]
+	c := f.list.calls[e.ToolCallID]
 	if c == nil {
 		c = f.addCall(f.caller(e), e)
 	}
 	tc := c.call()
-	f.rewrite(c.owner, &tc.Name, e.ToolCallName)
-	f.annotate(c.owner, &tc.Metadata, metadata)
-	f.changing(c.owner, c.start)
+	f.list.rewrite(c.owner, &tc.Name, e.ToolCallName)
+	f.list.annotate(c.owner, &tc.Metadata, metadata)
+	f.list.changing(c.owner, c.start)
 	e.Base, e.ParentMessageID = opener(e.Base), c.owner.ID
 	f.opens(e)
 }
@@ -23,20 +23,20 @@ func (f *Fold) caller(e agui.ToolCallStart) *message {
 	id := e.ParentMessageID
 	if id == "" {
 		id = e.ToolCallID
-	} else if m := f.byID[id]; m != nil {
+	} else if m := f.list.byID[id]; m != nil {
 		if m.Role == agui.RoleAssistant {
 			return m
 		}
 		id = e.ToolCallID
 	}
-	return f.add(agui.Message{ID: id, Role: agui.RoleAssistant, SubagentRunID: e.SubagentRunID})
+	return f.list.add(agui.Message{ID: id, Role: agui.RoleAssistant, SubagentRunID: e.SubagentRunID})
 }
 
 func (f *Fold) addCall(m *message, e agui.ToolCallStart) *call {
 	c := &call{owner: m, i: len(m.ToolCalls)}
 	m.ToolCalls = append(m.ToolCalls, agui.ToolCall{ID: e.ToolCallID})
-	f.count(m, each+len(e.ToolCallID))
-	f.calls[e.ToolCallID] = c
+	f.list.count(m, each+len(e.ToolCallID))
+	f.list.calls[e.ToolCallID] = c
 	return c
 }
 
@@ -64,24 +64,24 @@ func (c *call) end() {
 }
 
 func (f *Fold) arguments(e agui.ToolCallArgs) {
-	c := f.calls[e.ToolCallID]
+	c := f.list.calls[e.ToolCallID]
 	if c == nil {
 		return
 	}
-	f.count(c.owner, len(e.Delta))
+	f.list.count(c.owner, len(e.Delta))
 	if c.open {
 		c.args = append(c.args, e.Delta...)
 	} else {
 		c.call().Arguments += e.Delta
 	}
 	if e.Metadata != nil {
-		f.annotate(c.owner, &c.call().Metadata, e.Metadata)
+		f.list.annotate(c.owner, &c.call().Metadata, e.Metadata)
 	}
 }
 
 // Arguments returns a call's arguments so far, "" if there is no such call.
 func (f *Fold) Arguments(call string) string {
-	switch c := f.calls[call]; {
+	switch c := f.list.calls[call]; {
 	case c == nil:
 		return ""
 	case c.open:
@@ -93,29 +93,29 @@ func (f *Fold) Arguments(call string) string {
 
 func (f *Fold) endCall(e agui.ToolCallEnd) []string {
 	f.close(e)
-	c := f.calls[e.ToolCallID]
+	c := f.list.calls[e.ToolCallID]
 	if c == nil {
 		return nil
 	}
-	f.changing(c.owner, c.end)
-	f.annotate(c.owner, &c.call().Metadata, e.Metadata)
+	f.list.changing(c.owner, c.end)
+	f.list.annotate(c.owner, &c.call().Metadata, e.Metadata)
 	return c.owner.changed()
 }
 
 // encrypted sets the encrypted value of a call or message.
 func (f *Fold) encrypted(e agui.ReasoningEncryptedValue) []string {
 	if e.Subtype == "tool-call" {
-		c := f.calls[e.EntityID]
+		c := f.list.calls[e.EntityID]
 		if c == nil || c.owner.Role != agui.RoleAssistant {
 			return nil
 		}
-		f.rewrite(c.owner, &c.call().EncryptedValue, e.EncryptedValue)
+		f.list.rewrite(c.owner, &c.call().EncryptedValue, e.EncryptedValue)
 		return c.owner.changed()
 	}
-	m := f.byID[e.EntityID]
+	m := f.list.byID[e.EntityID]
 	if m == nil || m.Role == agui.RoleActivity {
 		return nil
 	}
-	f.rewrite(m, &m.EncryptedValue, e.EncryptedValue)
+	f.list.rewrite(m, &m.EncryptedValue, e.EncryptedValue)
 	return m.changed()
 }

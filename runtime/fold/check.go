@@ -21,34 +21,34 @@ func (f *Fold) Check(ev agui.Event) error {
 	more := ev.Common().Metadata
 	switch e := ev.(type) {
 	case agui.TextMessageContent:
-		if m := f.byID[e.MessageID]; m != nil {
+		if m := f.list.byID[e.MessageID]; m != nil {
 			return f.checkFragment(e.Delta, m.Metadata, more)
 		}
 	case agui.ReasoningMessageContent:
-		if m := f.byID[e.MessageID]; m != nil {
+		if m := f.list.byID[e.MessageID]; m != nil {
 			return f.checkFragment(e.Delta, m.Metadata, more)
 		}
 	case agui.ToolCallArgs:
-		if c := f.calls[e.ToolCallID]; c != nil {
+		if c := f.list.calls[e.ToolCallID]; c != nil {
 			return f.checkFragment(e.Delta, c.call().Metadata, more)
 		}
 	case agui.TextMessageStart:
-		return f.checkAmended(f.byID[e.MessageID])
+		return f.checkAmended(f.list.byID[e.MessageID])
 	case agui.ReasoningMessageStart:
-		return f.checkAmended(f.byID[e.MessageID])
+		return f.checkAmended(f.list.byID[e.MessageID])
 	case agui.ToolCallStart:
-		return f.checkAmended(f.byID[e.ParentMessageID])
+		return f.checkAmended(f.list.byID[e.ParentMessageID])
 	case agui.ReasoningEncryptedValue:
-		m := f.byID[e.EntityID]
-		if c := f.calls[e.EntityID]; e.Subtype == "tool-call" && c != nil {
+		m := f.list.byID[e.EntityID]
+		if c := f.list.calls[e.EntityID]; e.Subtype == "tool-call" && c != nil {
 			m = c.owner
 		}
 		return f.checkAmended(m)
 	case agui.ActivityDelta:
-		return f.checkAmended(f.byID[e.MessageID])
+		return f.checkAmended(f.list.byID[e.MessageID])
 	case agui.ActivitySnapshot:
 		if e.Replace != nil && !*e.Replace {
-			return f.checkAmended(f.byID[e.MessageID])
+			return f.checkAmended(f.list.byID[e.MessageID])
 		}
 	case agui.ToolCallResult:
 		return f.checkResult(e)
@@ -57,7 +57,7 @@ func (f *Fold) Check(ev agui.Event) error {
 }
 
 func (f *Fold) checkResult(e agui.ToolCallResult) error {
-	if f.byID[e.MessageID] != nil {
+	if f.list.byID[e.MessageID] != nil {
 		return fmt.Errorf("there is a message %q already", e.MessageID)
 	}
 	return nil
@@ -72,7 +72,7 @@ func (f *Fold) checkAmended(m *message) error {
 
 // checkFragment reports why a fragment may not add delta, and more to metadata.
 func (f *Fold) checkFragment(delta string, metadata, more json.RawMessage) error {
-	if f.part+len(delta)+len(more) > maxPart {
+	if f.list.part+len(delta)+len(more) > maxPart {
 		return fmt.Errorf("messages that are not complete may hold %d bytes in all", maxPart)
 	}
 	if more != nil && len(metadata)+len(more) > maxMetadata {

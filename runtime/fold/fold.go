@@ -16,15 +16,9 @@ import (
 // A Fold is not safe for concurrent use.
 type Fold struct {
 	state json.RawMessage
-	first *message // the messages in order, each with its next
-	end   *message
-	n     int
-	byID  map[string]*message // the first message of each id
-	calls map[string]*call    // the first call of each id
-	open  []agui.Event        // openers of the open entities, oldest first
-	last  *message            // the message of the latest fragment
-	grown int                 // bytes of messages and openers
-	part  int                 // bytes of incomplete messages, part of grown
+	list  list
+	open  []agui.Event // openers of the open entities, oldest first
+	last  *message     // the message of the latest fragment
 }
 
 // message is a message and, while its text is open, the text so far.
@@ -112,22 +106,7 @@ func (f *Fold) Apply(ev agui.Event) (changed []string, err error) {
 
 // Grown returns the approximate memory of messages and open entities, in bytes. It does not count messages by users,
 // but counts additions to them.
-func (f *Fold) Grown() int { return f.grown }
-
-// count adds n bytes, which may be negative, to m.
-func (f *Fold) count(m *message, n int) {
-	f.changing(m, func() {
-		f.grown += max(m.counts+n, 0) - max(m.counts, 0)
-		m.counts += n
-	})
-}
-
-// changing runs change, which may complete, reopen or enlarge m, and updates part.
-func (f *Fold) changing(m *message, change func()) {
-	f.part -= m.part()
-	change()
-	f.part += m.part()
-}
+func (f *Fold) Grown() int { return f.list.grown }
 
 // part returns m's bytes in Fold.part, 0 once it is complete.
 func (m *message) part() int {
@@ -140,25 +119,12 @@ func (m *message) part() int {
 // each is the fixed memory of a message, call or opener, beside its contents.
 const each = 1 << 10
 
-// annotate merges more into metadata, which belongs to m or one of its calls.
-func (f *Fold) annotate(m *message, metadata *json.RawMessage, more json.RawMessage) {
-	merged := agui.MergeMetadata(*metadata, more)
-	f.count(m, len(merged)-len(*metadata))
-	*metadata = merged
-}
-
-// rewrite sets member, which belongs to m or one of its calls.
-func (f *Fold) rewrite(m *message, member *string, text string) {
-	f.count(m, len(text)-len(*member))
-	*member = text
-}
-
 // State returns the thread's state, initially {}. Do not change it.
 func (f *Fold) State() json.RawMessage { return f.state }
 
 // Role returns the role of a message, "" if there is none.
 func (f *Fold) Role(id string) agui.Role {
-	if m := f.byID[id]; m != nil {
+	if m := f.list.byID[id]; m != nil {
 		return m.Role
 	}
 	return ""
@@ -166,7 +132,7 @@ func (f *Fold) Role(id string) agui.Role {
 
 // Caller returns the id of the message with a tool call, "" if there is no such call.
 func (f *Fold) Caller(call string) string {
-	if c := f.calls[call]; c != nil {
+	if c := f.list.calls[call]; c != nil {
 		return c.owner.ID
 	}
 	return ""
@@ -174,7 +140,7 @@ func (f *Fold) Caller(call string) string {
 
 // Message returns a message as it is now. An open tool call has no arguments yet.
 func (f *Fold) Message(id string) (agui.Message, bool) {
-	m := f.byID[id]
+	m := f.list.byID[id]
 	if m == nil {
 		return agui.Message{}, false
 	}
@@ -183,7 +149,7 @@ func (f *Fold) Message(id string) (agui.Message, bool) {
 
 // Text returns a message's text so far.
 func (f *Fold) Text(id string) string {
-	m := f.byID[id]
+	m := f.list.byID[id]
 	switch {
 	case m == nil:
 		return ""
@@ -196,8 +162,8 @@ func (f *Fold) Text(id string) string {
 // Messages returns all messages in order, incomplete ones as they are now. Open has the arguments of open tool calls,
 // so that a client can be given both.
 func (f *Fold) Messages() []agui.Message {
-	list := make([]agui.Message, 0, f.n)
-	for m := f.first; m != nil; m = m.next {
+	list := make([]agui.Message, 0, f.list.n)
+	for m := f.list.first; m != nil; m = m.next {
 		list = append(list, m.view())
 	}
 	return list

@@ -12,7 +12,7 @@ import (
 func (f *Fold) fragment(id, delta string, metadata json.RawMessage) {
 	m := f.last
 	if m == nil || m.ID != id {
-		if m = f.byID[id]; m == nil {
+		if m = f.list.byID[id]; m == nil {
 			return
 		}
 		f.last = m
@@ -28,9 +28,9 @@ func (f *Fold) fragment(id, delta string, metadata json.RawMessage) {
 		m.Content += delta
 	}
 	m.Parts = nil
-	f.count(m, len(delta))
+	f.list.count(m, len(delta))
 	if metadata != nil {
-		f.annotate(m, &m.Metadata, metadata)
+		f.list.annotate(m, &m.Metadata, metadata)
 	}
 }
 
@@ -43,8 +43,8 @@ func (f *Fold) startText(e agui.TextMessageStart) {
 	if m == nil {
 		return
 	}
-	f.annotate(m, &m.Metadata, object("agent", e.Agent, "stage", e.Stage))
-	f.annotate(m, &m.Metadata, e.Metadata)
+	f.list.annotate(m, &m.Metadata, object("agent", e.Agent, "stage", e.Stage))
+	f.list.annotate(m, &m.Metadata, e.Metadata)
 	e.Base = opener(e.Base)
 	f.opens(e)
 }
@@ -54,7 +54,7 @@ func (f *Fold) startReasoning(e agui.ReasoningMessageStart) {
 	if m == nil {
 		return
 	}
-	f.annotate(m, &m.Metadata, e.Metadata)
+	f.list.annotate(m, &m.Metadata, e.Metadata)
 	e.Base = opener(e.Base)
 	f.opens(e)
 }
@@ -62,14 +62,14 @@ func (f *Fold) startReasoning(e agui.ReasoningMessageStart) {
 // begin opens the text of the message with m's id, adding m if there is none. It returns nil for an activity, which has
 // no text.
 func (f *Fold) begin(m agui.Message) *message {
-	old := f.byID[m.ID]
+	old := f.list.byID[m.ID]
 	if old == nil {
-		old = f.add(m)
+		old = f.list.add(m)
 	}
 	if old.Role == agui.RoleActivity {
 		return nil
 	}
-	f.changing(old, old.stream)
+	f.list.changing(old, old.stream)
 	return old
 }
 
@@ -102,12 +102,12 @@ func (f *Fold) endText(e agui.TextMessageEnd) []string {
 
 func (f *Fold) endMessage(ev agui.Event, id string, metadata json.RawMessage) []string {
 	f.close(ev)
-	m := f.byID[id]
+	m := f.list.byID[id]
 	if m == nil || m.Role == agui.RoleActivity {
 		return nil
 	}
-	f.changing(m, m.settle)
-	f.annotate(m, &m.Metadata, metadata)
+	f.list.changing(m, m.settle)
+	f.list.annotate(m, &m.Metadata, metadata)
 	return m.changed()
 }
 
@@ -142,52 +142,25 @@ func (f *Fold) Result(e agui.ToolCallResult, output []byte) ([]string, error) {
 		}
 		m.Metadata = agui.MergeMetadata(member("toolAgentOutput", output), m.Metadata)
 	}
-	at := f.end
-	if c := f.calls[e.ToolCallID]; c != nil && c.owner.Role == agui.RoleAssistant {
+	at := f.list.end
+	if c := f.list.calls[e.ToolCallID]; c != nil && c.owner.Role == agui.RoleAssistant {
 		if at = c.owner; at.results != nil {
 			at = at.results
 		}
 		for at.next != nil && at.next.Role == agui.RoleTool {
 			at = at.next
 		}
-		c.owner.results = f.addBehind(at, m)
+		c.owner.results = f.list.addBehind(at, m)
 	} else {
-		f.addBehind(at, m)
+		f.list.addBehind(at, m)
 	}
 	return []string{e.MessageID}, nil
 }
 
-// add appends a message.
-func (f *Fold) add(m agui.Message) *message { return f.addBehind(f.end, m) }
-
-// addBehind inserts a message behind at, or at the front if at is nil.
-func (f *Fold) addBehind(at *message, m agui.Message) *message {
-	added := &message{Message: m}
-	added.ToolCalls = slices.Clone(m.ToolCalls)
-	if at == nil {
-		f.first = added
-	} else {
-		added.next, at.next = at.next, added
-	}
-	if at == f.end {
-		f.end = added
-	}
-	f.n++
-	f.index(added)
-	f.count(added, Size(&m))
-	return added
-}
-
-// bring adds a message that no worker wrote. It does not count in grown.
-func (f *Fold) bring(m agui.Message) {
-	added := f.add(m)
-	f.count(added, -added.counts)
-}
-
 // Brought excludes a message's present bytes from grown, because no worker wrote them. Later additions count.
 func (f *Fold) Brought(id string) {
-	if m := f.byID[id]; m != nil {
-		f.count(m, -max(m.counts, 0))
+	if m := f.list.byID[id]; m != nil {
+		f.list.count(m, -max(m.counts, 0))
 	}
 }
 
@@ -202,32 +175,17 @@ func Size(m *agui.Message) int {
 	return n
 }
 
-// index registers the ids of m and its calls unless they are taken.
-func (f *Fold) index(m *message) {
-	if f.byID[m.ID] == nil {
-		f.byID[m.ID] = m
-	}
-	for i := range m.ToolCalls {
-		if id := m.ToolCalls[i].ID; f.calls[id] == nil {
-			f.calls[id] = &call{owner: m, i: i}
-		}
-	}
-}
-
-// replace replaces all messages by list. Only messages for which made is true count.
-func (f *Fold) replace(list []agui.Message, made func(*agui.Message) bool) {
-	f.first, f.end, f.n = nil, nil, 0
-	f.byID = make(map[string]*message, len(list))
-	f.calls = map[string]*call{}
-	f.last, f.grown, f.part = nil, 0, 0
+// replace replaces all messages. Only messages for which made is true count.
+func (f *Fold) replace(messages []agui.Message, made func(*agui.Message) bool) {
+	f.list, f.last = list{byID: make(map[string]*message, len(messages)), calls: make(map[string]*call)}, nil
 	for _, ev := range f.open {
-		f.grown += opening(ev)
+		f.list.grown += opening(ev)
 	}
-	for i := range list {
-		if made(&list[i]) {
-			f.add(list[i])
+	for i := range messages {
+		if made(&messages[i]) {
+			f.list.add(messages[i])
 		} else {
-			f.bring(list[i])
+			f.list.bring(messages[i])
 		}
 	}
 }
@@ -241,15 +199,15 @@ func (f *Fold) replaceMessages(e agui.MessagesSnapshot) (changed []string) {
 		next[e.Messages[i].ID] = &e.Messages[i]
 		changed = append(changed, e.Messages[i].ID)
 	}
-	var list []agui.Message
+	var all []agui.Message
 	seen := map[string]bool{}
-	for m := f.first; m != nil; m = m.next {
+	for m := f.list.first; m != nil; m = m.next {
 		n := next[m.ID]
 		switch {
 		case n != nil:
-			list = append(list, *n)
+			all = append(all, *n)
 		case keeps(&m.Message):
-			list = append(list, m.view())
+			all = append(all, m.view())
 		default:
 			changed = append(changed, m.ID)
 		}
@@ -257,13 +215,13 @@ func (f *Fold) replaceMessages(e agui.MessagesSnapshot) (changed []string) {
 	}
 	for _, m := range e.Messages {
 		if !seen[m.ID] {
-			list = append(list, m)
+			all = append(all, m)
 		}
 	}
-	had := f.byID
-	f.replace(list, func(m *agui.Message) bool { return had[m.ID] != nil && had[m.ID].counts > 0 })
+	had := f.list.byID
+	f.replace(all, func(m *agui.Message) bool { return had[m.ID] != nil && had[m.ID].counts > 0 })
 	f.reopen()
-	return slices.DeleteFunc(changed, func(id string) bool { return f.byID[id] != nil && !f.byID[id].complete() })
+	return slices.DeleteFunc(changed, func(id string) bool { return f.list.byID[id] != nil && !f.list.byID[id].complete() })
 }
 
 // keeper returns a filter for messages that stay although the snapshot e does not have them.

@@ -16,12 +16,12 @@ func (f *Fold) Open() []agui.Event {
 	for _, ev := range f.open {
 		switch e := ev.(type) {
 		case agui.TextMessageStart:
-			if m := f.byID[e.MessageID]; m != nil {
+			if m := f.list.byID[e.MessageID]; m != nil {
 				e.Agent, e.Stage = still(m.Metadata, "agent", e.Agent), still(m.Metadata, "stage", e.Stage)
 			}
 			list = append(list, e)
 		case agui.ToolCallStart:
-			c := f.calls[e.ToolCallID]
+			c := f.list.calls[e.ToolCallID]
 			if c == nil {
 				list = append(list, e)
 				continue
@@ -90,7 +90,7 @@ func opener(b agui.Base) agui.Base {
 // opens adds an opener.
 func (f *Fold) opens(ev agui.Event) {
 	f.open = append(f.open, ev)
-	f.grown += opening(ev)
+	f.list.grown += opening(ev)
 }
 
 // opening returns the memory of an opener beside its message.
@@ -113,7 +113,7 @@ func (f *Fold) close(ev agui.Event) {
 	id := opened(ev)
 	for i, o := range slices.Backward(f.open) { // the entity opened last usually closes first
 		if opened(o) == id {
-			f.grown -= opening(o)
+			f.list.grown -= opening(o)
 			f.open = slices.Delete(f.open, i, i+1)
 			return
 		}
@@ -160,8 +160,8 @@ func (f *Fold) startRun(e agui.RunStarted) []string {
 		return changed
 	}
 	for _, m := range e.Input.Messages {
-		if f.byID[m.ID] == nil {
-			f.bring(m)
+		if f.list.byID[m.ID] == nil {
+			f.list.bring(m)
 			changed = append(changed, m.ID)
 		}
 	}
@@ -171,17 +171,17 @@ func (f *Fold) startRun(e agui.RunStarted) []string {
 // closeAll closes everything that a span left open, and returns the completed messages.
 func (f *Fold) closeAll() (changed []string) {
 	for _, ev := range f.open {
-		f.grown -= opening(ev)
+		f.list.grown -= opening(ev)
 		id := opened(ev).id
 		switch ev.(type) {
 		case agui.TextMessageStart, agui.ReasoningMessageStart:
-			if m := f.byID[id]; m != nil {
-				f.changing(m, m.settle)
+			if m := f.list.byID[id]; m != nil {
+				f.list.changing(m, m.settle)
 				changed = append(changed, m.changed()...)
 			}
 		case agui.ToolCallStart:
-			if c := f.calls[id]; c != nil {
-				f.changing(c.owner, c.end)
+			if c := f.list.calls[id]; c != nil {
+				f.list.changing(c.owner, c.end)
 				changed = append(changed, c.owner.changed()...)
 			}
 		}
@@ -203,8 +203,8 @@ func (f *Fold) reopen() {
 		case agui.ReasoningMessageStart:
 			f.reopenText(id)
 		case agui.ToolCallStart:
-			if c := f.calls[id]; c != nil {
-				f.changing(c.owner, c.start)
+			if c := f.list.calls[id]; c != nil {
+				f.list.changing(c.owner, c.start)
 				e.Agent, e.ParentMessageID = "", c.owner.ID
 				f.open[i] = e
 			}
@@ -214,7 +214,7 @@ func (f *Fold) reopen() {
 
 // reopenText reopens a message's text.
 func (f *Fold) reopenText(id string) {
-	if m := f.byID[id]; m != nil {
-		f.changing(m, m.stream)
+	if m := f.list.byID[id]; m != nil {
+		f.list.changing(m, m.stream)
 	}
 }
