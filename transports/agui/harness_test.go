@@ -60,7 +60,7 @@ func serveOn(tb testing.TB, cfg transports.StreamConfig, store func(runtime.Stor
 			return []transports.Mounter{
 				hook{door.Transport{Runtime: kit.Runtime, Streams: kit.Streams}, s},
 				hook{sse.Transport{Runtime: kit.Runtime, Streams: kit.Streams}, s},
-				rest.Transport{Runtime: kit.Runtime},
+				rest.Transport{Runtime: kit.Runtime, Streams: kit.Streams},
 			}
 		},
 	})

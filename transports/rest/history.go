@@ -35,7 +35,7 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	d := day{Transport: t, who: who, of: h, held: t.hold(c)}
+	d := day{t: t, who: who, of: h, held: t.Streams.Budget.Hold().For(t.Streams.Owner(transports.HolderOf(c)))}
 	if err := d.read(c.UserContext()); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 	}
 	ctx, conn := c.UserContext(), c.Context().Conn() // which ctx ends with, and not with this
 	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
-		t.guard(func() {
+		t.Streams.Guard(func() { // in a goroutine of fasthttp's, which a panic must not leave
 			defer d.held.Release()
 			if d.write(ctx, w, frame[:at], frame[at:]) != nil {
 				_ = conn.Close() // otherwise the client would take the part for the whole
@@ -78,26 +78,9 @@ var errWhole = &runtime.Error{
 	Kind: runtime.KindTooLarge, Code: "answer_too_large", Detail: "The day is larger than 16 MiB; ask for it with HTTP/1.1",
 }
 
-// guard runs fn in a goroutine of fasthttp's, which a panic must not leave.
-func (t Transport) guard(fn func()) {
-	if t.Streams == nil {
-		fn()
-		return
-	}
-	t.Streams.Guard(fn)
-}
-
-// hold is the part of the caller's budget for the answer to c.
-func (t Transport) hold(c *fiber.Ctx) *budget.Hold {
-	if t.Streams == nil {
-		return new(budget.Hold)
-	}
-	return t.Streams.Budget.Hold().For(t.Streams.Owner(transports.HolderOf(c)))
-}
-
 // day is a day of a thread, page by page.
 type day struct {
-	Transport
+	t    Transport
 	who  runtime.Caller
 	of   runtime.History
 	held *budget.Hold // for the page
@@ -111,14 +94,12 @@ type day struct {
 
 // read reads the next page in its caller's turn. The caller holds it until it is written.
 func (d *day) read(ctx context.Context) error {
-	if d.Streams != nil {
-		end, err := d.Streams.Turn(ctx, d.who)
-		if err != nil {
-			return err
-		}
-		defer end()
+	end, err := d.t.Streams.Turn(ctx, d.who)
+	if err != nil {
+		return err
 	}
-	msgs, err := d.Runtime.HistoryMessages(ctx, d.of, d.last, historyPage)
+	defer end()
+	msgs, err := d.t.Runtime.HistoryMessages(ctx, d.of, d.last, historyPage)
 	if err != nil {
 		return err
 	}
@@ -134,8 +115,8 @@ func (d *day) read(ctx context.Context) error {
 		d.page = append(d.page, msg...)
 		d.last = msgs.Rows[i].Seq
 	}
-	if d.uncounted += len(d.page); d.Streams != nil && d.uncounted >= rates.Unit {
-		d.Streams.Rates.Charge(d.who, d.uncounted)
+	if d.uncounted += len(d.page); d.uncounted >= rates.Unit {
+		d.t.Streams.Rates.Charge(d.who, d.uncounted)
 		d.uncounted = 0
 	}
 	return d.held.Grow(len(d.page))

@@ -15,10 +15,8 @@ import (
 // answers.
 type Transport struct {
 	Runtime *runtime.Runtime
-	// Streams are the server's: a run started here supersedes one of the same thread whose connection is closed. Nil if connections
-	// own no runs.
-	Streams *transports.Streams
-	Version string // the server's version
+	Streams *transports.Streams // a run started here supersedes one of the same thread whose connection is closed
+	Version string              // the server's version
 	// Retention is the policy that Retainer applies. Nil for a server that shows none.
 	Retention *runtime.Policy
 	Retainer  runtime.Retainer

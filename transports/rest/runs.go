@@ -79,19 +79,17 @@ func (t Transport) rerun(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	if t.Streams != nil {
-		held, release := t.Streams.HoldOf(c)
-		defer release()
-		how.Reserve = func(n int) error { // it counts as if it stood in the body, and as what is decoded of that
-			if err := t.Streams.Rates.Still(who); err != nil { // others had their turn meanwhile
-				return err
-			}
-			err := held.Grow(2 * n)
-			if err == nil {
-				t.Streams.Rates.Charge(who, rates.Stored*n)
-			}
+	held, release := t.Streams.HoldOf(c)
+	defer release()
+	how.Reserve = func(n int) error { // it counts as if it stood in the body, and as what is decoded of that
+		if err := t.Streams.Rates.Still(who); err != nil { // others had their turn meanwhile
 			return err
 		}
+		err := held.Grow(2 * n)
+		if err == nil {
+			t.Streams.Rates.Charge(who, rates.Stored*n)
+		}
+		return err
 	}
 	req, err := t.copied(c.UserContext(), who, reader, runID(c), how)
 	if err != nil {
@@ -107,21 +105,16 @@ func (t Transport) rerun(c *fiber.Ctx, who runtime.Caller) error {
 
 // copied reads what a run is run again with, in its caller's turn.
 func (t Transport) copied(ctx context.Context, who, reader runtime.Caller, run string, how runtime.RerunRequest) (runtime.StartRequest, error) {
-	if t.Streams != nil {
-		end, err := t.Streams.Turn(ctx, who)
-		if err != nil {
-			return runtime.StartRequest{}, err
-		}
-		defer end()
+	end, err := t.Streams.Turn(ctx, who)
+	if err != nil {
+		return runtime.StartRequest{}, err
 	}
+	defer end()
 	return t.Runtime.Rerun(ctx, who, reader, run, how)
 }
 
 // detached starts a run, and detaches it from any connection.
 func (t Transport) detached(ctx context.Context, who runtime.Caller, req runtime.StartRequest) (runtime.Started, error) {
-	if t.Streams == nil {
-		return t.Runtime.StartRun(ctx, who, req)
-	}
 	started, err := t.Streams.StartRun(ctx, who, req)
 	if err == nil {
 		t.Streams.Detach(who, started)
