@@ -187,7 +187,7 @@ func (r *relay) emitResult(b agui.Base, c *call, e agui.ToolCallResult) error {
 // remote's own tools needs none.
 func (r *relay) settleCalls(ctx context.Context, res *result) error {
 	asked := map[string]bool{}
-	for _, in := range r.outcome.Interrupts {
+	for _, in := range r.end.outcome.Interrupts {
 		asked[in.ToolCallID] = true
 	}
 	for _, c := range r.order {

@@ -31,30 +31,17 @@ type relay struct {
 	subs    map[string]string // our ids of its sub-agents
 	names   map[string]string // of open sub-agents, by our ids
 	steps   map[stepKey]string
-	opened  map[string]bool                // our names of steps
-	tools   map[string]bool                // names of the client's tools
-	held    int                            // unanswered calls of client tools
-	said    map[[sha256.Size]byte][]string // our ids of its complete texts, by content
-	noted   int                            // number of these texts
-	callers map[string]string              // our ids of messages with calls, by the remote's ids
-	passed  bool                           // the last emitted event was legal
-	reasons map[string]bool                // our ids of open reasoning messages
+	opened  map[string]bool // our names of steps
+	tools   map[string]bool // names of the client's tools
+	held    int             // unanswered calls of client tools
+	said    said
+	passed  bool            // the last emitted event was legal
+	reasons map[string]bool // our ids of open reasoning messages
 	chunks  shorthands
 	halves  halves
 
-	based     bool   // a snapshot of the remote's state was read
-	begun     bool   // an event was read
-	strange   bool   // something else was read
-	complaint string // the description in the last error that is no event
-
-	runID    string // its id there
-	final    bool   // an event has ended the run
-	ended    bool   // and no other one has continued it
-	failure  *agui.OutputError
-	outcome  agui.Outcome
-	usage    []agui.TokenUsage
-	output   agui.WorkerOutput
-	answers  bool // output has its answer from the run's result
+	based    bool // a snapshot of the remote's state was read
+	end      ending
 	asked    []question
 	leftOut  int
 	thinking int
@@ -89,7 +76,7 @@ func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
 		view: fold.New(c.state, c.messages), known: map[string]bool{},
 		sent: map[string]bool{}, before: map[string]*call{}, ids: map[string]string{}, calls: map[string]*call{},
 		subs: map[string]string{}, names: map[string]string{}, steps: map[stepKey]string{}, reasons: map[string]bool{}, halves: halves{},
-		opened: map[string]bool{}, tools: map[string]bool{}, said: map[[sha256.Size]byte][]string{}, callers: map[string]string{},
+		opened: map[string]bool{}, tools: map[string]bool{}, said: said{texts: map[[sha256.Size]byte][]string{}, callers: map[string]string{}},
 	}
 	for _, t := range run.Input.Tools {
 		r.tools[t.Name] = true
@@ -124,8 +111,8 @@ func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
 
 // patience returns the maximum wait for the next byte. A tool of the remote can be at work after an end that was no question.
 func (r *relay) patience(idle time.Duration) time.Duration {
-	works := r.failure == nil && r.outcome.Type == "" && slices.ContainsFunc(r.order, func(c *call) bool { return !c.held && !c.answered })
-	if r.ended && !works {
+	works := r.end.failure == nil && r.end.outcome.Type == "" && slices.ContainsFunc(r.order, func(c *call) bool { return !c.held && !c.answered })
+	if r.end.over && !works {
 		return min(idle, linger)
 	}
 	return idle
@@ -143,17 +130,17 @@ func (r *relay) take(data []byte) error {
 	data = r.a.secrets.HideCredentials(data)
 	ev, err := decode(data)
 	if _, unknown := ev.(agui.Unknown); unknown || ev == nil {
-		r.complaint = cmp.Or(complaintIn(data, r.a.secrets.Hide), r.complaint)
+		r.end.complaint = cmp.Or(complaintIn(data, r.a.secrets.Hide), r.end.complaint)
 	}
 	switch {
 	case ev == nil:
-		r.strange = true
+		r.end.strange = true
 		r.drop("unreadable", err)
 		return nil
 	case err != nil:
 		r.drop("part of "+string(ev.Type()), err)
 	}
-	r.begun = true
+	r.end.begun = true
 	return r.event(ev)
 }
 
@@ -162,20 +149,20 @@ func (r *relay) event(ev agui.Event) error {
 	b := r.base(ev)
 	switch e := ev.(type) {
 	case agui.RunStarted: // also of another run in the same stream
-		r.final, r.ended, r.failure, r.outcome = false, false, nil, agui.Outcome{}
+		r.end.final, r.end.over, r.end.failure, r.end.outcome = false, false, nil, agui.Outcome{}
 		return nil
 	case agui.RunFinished:
-		r.finished(e)
+		r.end.finished(e)
 		return nil
 	case agui.RunError:
-		if r.ended { // the remote's work is done and must not be requested again
+		if r.end.over { // the remote's work is done and must not be requested again
 			r.drop(string(e.Type()), errors.New("the remote's run has ended"))
 			return nil
 		}
-		r.failed(e)
+		r.end.failed(e, r.a.secrets.Hide)
 		return nil
 	}
-	r.ended = r.ended && !continues(ev.Type())
+	r.end.over = r.end.over && !continues(ev.Type())
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
 		return r.startText(b, e)
@@ -295,25 +282,11 @@ func (r *relay) emit(ev agui.Event) error {
 		}
 	}
 	if r.passed = err == nil; r.passed {
-		r.note(ev)
+		r.said.note(ev, r.view)
 		return nil
 	}
 	r.drop(string(ev.Type()), err)
 	return nil
-}
-
-// note indexes texts and calls, to match a snapshot's messages with ours.
-func (r *relay) note(ev agui.Event) {
-	switch e := ev.(type) {
-	case agui.TextMessageEnd:
-		if text := r.view.Text(e.MessageID); text != "" && r.noted < maxIDs {
-			r.noted++
-			sum := sha256.Sum256([]byte(text))
-			r.said[sum] = append(r.said[sum], e.MessageID)
-		}
-	case agui.ToolCallStart:
-		r.callers[marksOf(e.Metadata).ID] = cmp.Or(e.ParentMessageID, e.ToolCallID) // the view's id of the message
-	}
 }
 
 // ofSubagent reports whether an event is about the sub-agent that it names.
@@ -355,8 +328,8 @@ func (r *relay) conclude(ctx context.Context, res *result) error {
 	if r.leftOut > maxLeftOut {
 		r.a.cfg.Log.Warn("events of a remote agent were left out", "agent", r.a.cfg.Name, "run", r.run.Input.RunID, "events", r.leftOut)
 	}
-	res.Run, res.Usage, res.Failure, res.Output = r.runID, r.usage, r.failure, r.output
-	if r.outcome.Type == agui.OutcomeCancelled {
+	res.Run, res.Usage, res.Failure, res.Output = r.end.run, r.end.usage, r.end.failure, r.end.output
+	if r.end.outcome.Type == agui.OutcomeCancelled {
 		res.Gone = r.again
 		res.Failure = &agui.OutputError{Code: "remote_cancelled", Message: "The remote agent's run was cancelled there"}
 	}

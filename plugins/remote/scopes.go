@@ -162,9 +162,9 @@ const maxMessage = 8 << 10
 // questions returns the questions of the run's end, or else of its on_interrupt events.
 func (r *relay) questions() (list []question, err error) {
 	list = r.asked
-	if r.outcome.Type == agui.OutcomeInterrupt {
-		list = make([]question, 0, len(r.outcome.Interrupts))
-		for _, in := range r.outcome.Interrupts {
+	if r.end.outcome.Type == agui.OutcomeInterrupt {
+		list = make([]question, 0, len(r.end.outcome.Interrupts))
+		for _, in := range r.end.outcome.Interrupts {
 			list = append(list, question{ID: in.ID, Interrupt: in})
 		}
 	}
@@ -201,7 +201,7 @@ func (r *relay) about(theirs, said string) (string, error) {
 			return "", err
 		}
 	}
-	if c := r.calls[theirs]; c != nil && (!c.held || r.outcome.Type == agui.OutcomeInterrupt) {
+	if c := r.calls[theirs]; c != nil && (!c.held || r.end.outcome.Type == agui.OutcomeInterrupt) {
 		return c.id, nil
 	}
 	return "", nil

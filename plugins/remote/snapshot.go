@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
 )
 
 // messages applies a snapshot of the remote's messages: unknown ones become our messages, except those of users and
@@ -56,7 +57,7 @@ func (r *relay) messages(list []agui.Message) error {
 // assistant adds a message of the remote, unless the same text was streamed under another id.
 func (r *relay) assistant(m *agui.Message, here map[string]bool, used map[[sha256.Size]byte]int) error {
 	if r.ids["text:"+m.ID] == "" {
-		if id := r.twin(m, here, used); id != "" {
+		if id := r.said.twin(m, r.view, here, used); id != "" {
 			r.ids["text:"+m.ID] = id
 		} else if text := m.Text(); text != "" {
 			if err := r.text(agui.Base{}, m.ID, text); err != nil {
@@ -78,26 +79,47 @@ func (r *relay) assistant(m *agui.Message, here map[string]bool, used map[[sha25
 	return nil
 }
 
+// said has the texts and calls of this run, to match a snapshot's messages with ours.
+type said struct {
+	texts   map[[sha256.Size]byte][]string // our ids of complete texts, by content
+	n       int                            // number of these texts
+	callers map[string]string              // our ids of messages with calls, by the remote's ids
+}
+
+// note indexes texts and calls, to match a snapshot's messages with ours.
+func (s *said) note(ev agui.Event, view *fold.Fold) {
+	switch e := ev.(type) {
+	case agui.TextMessageEnd:
+		if text := view.Text(e.MessageID); text != "" && s.n < maxIDs {
+			s.n++
+			sum := sha256.Sum256([]byte(text))
+			s.texts[sum] = append(s.texts[sum], e.MessageID)
+		}
+	case agui.ToolCallStart:
+		s.callers[marksOf(e.Metadata).ID] = cmp.Or(e.ParentMessageID, e.ToolCallID) // the view's id of the message
+	}
+}
+
 // twin returns the id of a message of this run that equals m and is not in the snapshot by its own id, here. used counts
 // the messages already matched by others of the snapshot.
-func (r *relay) twin(m *agui.Message, here map[string]bool, used map[[sha256.Size]byte]int) string {
+func (s *said) twin(m *agui.Message, view *fold.Fold, here map[string]bool, used map[[sha256.Size]byte]int) string {
 	other := func(id string) bool {
-		old, ok := r.view.Message(id)
+		old, ok := view.Message(id)
 		return ok && old.Role == agui.RoleAssistant && !here[marksOf(old.Metadata).ID]
 	}
 	text := m.Text()
 	if text == "" {
 		if len(m.ToolCalls) > 0 {
-			if id := r.callers[m.ToolCalls[0].ID]; id != "" && other(id) {
+			if id := s.callers[m.ToolCalls[0].ID]; id != "" && other(id) {
 				return id
 			}
 		}
 		return ""
 	}
 	sum := sha256.Sum256([]byte(text))
-	for _, id := range r.said[sum][used[sum]:] {
+	for _, id := range s.texts[sum][used[sum]:] {
 		used[sum]++
-		if other(id) && r.view.Text(id) == text {
+		if other(id) && view.Text(id) == text {
 			return id
 		}
 	}

@@ -65,9 +65,9 @@ func (r *relay) endText(e agui.TextMessageEnd) error {
 	if out := e.Output; out == nil && json.Unmarshal(e.Metadata, &said) == nil {
 		e.Output = said.Output
 	}
-	if e.Output != nil && !r.answers {
-		r.output = *e.Output // from a Baton: the output besides its text
-		r.output.Status, r.output.Answer, r.output.Error = "", "", nil
+	if e.Output != nil && !r.end.answers {
+		r.end.output = *e.Output // from a Baton: the output besides its text
+		r.end.output.Status, r.end.output.Answer, r.end.output.Error = "", "", nil
 	}
 	id := r.ids["text:"+e.MessageID]
 	if open, ok := r.legal.OpenText(); !ok || open != id {

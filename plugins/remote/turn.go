@@ -61,13 +61,13 @@ func (a *Agent) ask(ctx context.Context, run *plugins.Run, c *conversation, id s
 		return err
 	}
 	r := newRelay(a, run, c, again)
-	r.runID = id
+	r.end.run = id
 	l := line{a: a, body: body, key: id}
 	if again {
 		a.stop(ctx, c.thread)
 	}
 	if err := l.follow(ctx, r); err != nil {
-		if l.begun && !r.ended {
+		if l.begun && !r.end.over {
 			a.stop(ctx, c.thread)
 		}
 		return err
@@ -83,7 +83,7 @@ func (l *line) follow(ctx context.Context, r *relay) error {
 		case err == nil || !errors.Is(err, errCut):
 			return err
 		case l.last == "":
-			return r.cut(errors.Is(err, errOver))
+			return r.end.cut(errors.Is(err, errOver))
 		}
 		if err := l.rest(ctx, attempt); err != nil {
 			return err
@@ -122,7 +122,7 @@ func (l *line) read(ctx context.Context, r *relay) error {
 	}
 	defer stream.Close()
 	in := &body{Reader: stream, read: func() {
-		if !r.ended { // then only events count
+		if !r.end.over { // then only events count
 			idle.Reset(l.a.cfg.Idle)
 		}
 	}}
@@ -133,7 +133,7 @@ func (l *line) read(ctx context.Context, r *relay) error {
 		case err == nil:
 		case errors.Is(err, agui.ErrTooLong):
 			return errTooMuch
-		case r.ended || r.final && errors.Is(err, io.EOF):
+		case r.end.over || r.end.final && errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(cause, errStalled):
 			return stalled()
@@ -144,7 +144,7 @@ func (l *line) read(ctx context.Context, r *relay) error {
 		default:
 			return errCut
 		}
-		if in.over && !r.final && !json.Valid(data) {
+		if in.over && !r.end.final && !json.Valid(data) {
 			return errCut
 		}
 		if behind {
