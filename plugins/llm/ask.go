@@ -91,8 +91,8 @@ func (t *turn) ask(ctx context.Context) (*answer, error) {
 
 // answer gets an answer from the first model that does not fail.
 func (t *turn) answer(ctx context.Context, ans *answer) error {
-	for i, m := range t.models {
-		last := i == len(t.models)-1
+	for i, m := range t.a.models {
+		last := i == len(t.a.models)-1
 		err := t.answerOf(ctx, m, !last, ans)
 		if _, failed := errors.AsType[*Error](err); !failed || last || ctx.Err() != nil {
 			return err
@@ -107,9 +107,9 @@ func (t *turn) answer(ctx context.Context, ans *answer) error {
 // answerOf calls a model; other reports whether there is another one. It retries retryable errors after a pause, until the model is
 // down. Each attempt emits messages of its own.
 func (t *turn) answerOf(ctx context.Context, m Streamer, other bool, ans *answer) error {
-	req := Request{Options: t.cfg.Options, LeftOut: t.leaveOut}
+	req := Request{Options: t.a.cfg.Options, LeftOut: t.leaveOut}
 	req.Options.Tools = t.tools.list
-	req.Schema = t.cfg.Output
+	req.Schema = t.a.cfg.Output
 	if room := t.room(); room > 0 && t.promptSize() > room {
 		if _, err := t.fitInto(ctx, room/10*7, ans); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, other bool, ans *answer
 		}
 		paces := paceOf(m, &req)
 		paced := paces != nil && failed.Code == "rate_limited" && refused < maxRefused
-		if !paced && (tries == t.cfg.Retries || paces.Down() != nil) {
+		if !paced && (tries == t.a.cfg.Retries || paces.Down() != nil) {
 			return err
 		}
 		if err := t.run.Retract(ctx); err != nil {
@@ -186,7 +186,7 @@ func rest(ctx context.Context, d time.Duration) error {
 // attempt calls a model once. Its usage counts even if it fails, as far as it is known.
 func (t *turn) attempt(ctx context.Context, m Streamer, other bool, req Request, ans *answer) error {
 	s := &show{ctx: ctx, run: t.run, tools: t.tools, spent: counter{ctx: ctx, run: t.run}}
-	s.answer = t.form.member()
+	s.answer = t.a.form.member()
 	resp, err := t.stream(ctx, m, other, req, s, s.piece)
 	spent := plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}
 	if err == nil {
@@ -198,7 +198,7 @@ func (t *turn) attempt(ctx context.Context, m Streamer, other bool, req Request,
 	if err == nil && len(ans.Calls) == 0 && t.tools.written(resp.Text) {
 		err = &Error{Code: "bad_answer", Message: "The model has written the call of a tool as text", Retryable: true}
 	}
-	if err == nil && t.form != nil && len(ans.Calls) == 0 {
+	if err == nil && t.a.form != nil && len(ans.Calls) == 0 {
 		err = t.structure(&resp, ans)
 	}
 	if err != nil && ctx.Err() != nil {

@@ -20,10 +20,10 @@ const (
 )
 
 // attachments reads the attachments of turns, the latest first, up to the limit. The model gets only a note about others.
-func (t *turn) attachments(ctx context.Context, turns [][]agui.Message) error {
+func (v *converter) attachments(ctx context.Context, turns [][]agui.Message) error {
 	for _, turn := range slices.Backward(turns) {
 		for i := range slices.Backward(turn) {
-			if err := t.attach(ctx, &turn[i]); err != nil {
+			if err := v.attach(ctx, &turn[i]); err != nil {
 				return err
 			}
 		}
@@ -32,24 +32,24 @@ func (t *turn) attachments(ctx context.Context, turns [][]agui.Message) error {
 }
 
 // attach reads a message's attachments.
-func (t *turn) attach(ctx context.Context, m *agui.Message) error {
+func (v *converter) attach(ctx context.Context, m *agui.Message) error {
 	if m.Role != agui.RoleUser {
 		return nil
 	}
 	list := plugins.Attachments(m)
-	if _, read := t.attached[m.ID]; len(list) == 0 || read {
+	if _, read := v.attached[m.ID]; len(list) == 0 || read {
 		return nil
 	}
 	var all files
 	for _, a := range list {
-		if err := t.readAttachment(ctx, a, &all); err != nil {
+		if err := v.readAttachment(ctx, a, &all); err != nil {
 			return err
 		}
 	}
-	if t.attached == nil {
-		t.attached = make(map[string]files)
+	if v.attached == nil {
+		v.attached = make(map[string]files)
 	}
-	t.attached[m.ID] = all
+	v.attached[m.ID] = all
 	return nil
 }
 
@@ -73,12 +73,12 @@ func (f *files) add(a plugins.Attachment, content llms.ContentPart) {
 }
 
 // readAttachment adds an attachment to those of a message.
-func (t *turn) readAttachment(ctx context.Context, named plugins.Attachment, to *files) error {
+func (v *converter) readAttachment(ctx context.Context, named plugins.Attachment, to *files) error {
 	if named.Path == "" {
 		to.describe(named, "")
 		return nil
 	}
-	a, data, err := t.run.Attachment(ctx, named, min(maxAttachment, maxAttachments-t.shown))
+	a, data, err := v.run.Attachment(ctx, named, min(maxAttachment, maxAttachments-v.shown))
 	switch {
 	case errors.Is(err, plugins.ErrNoAttachment):
 		to.describe(named, ", which is not there any more")
@@ -96,10 +96,10 @@ func (t *turn) readAttachment(ctx context.Context, named plugins.Attachment, to 
 			to.describe(a, fmt.Sprintf(", %d bytes, too large to be shown", a.Size))
 			return nil
 		}
-		t.shown += int64(len(data))
+		v.shown += int64(len(data))
 		to.add(a, llms.TextContent{Text: strings.ToValidUTF8(string(data), "\uFFFD")})
-	case t.takes(kind, false):
-		t.shown += int64(len(data))
+	case v.a.takes(kind, false):
+		v.shown += int64(len(data))
 		to.add(a, llms.BinaryContent{MIMEType: kind, Data: data})
 	default:
 		to.describe(a, ", which cannot be shown")

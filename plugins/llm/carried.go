@@ -87,7 +87,7 @@ var tooLarge = []string{"illegal_event", "event_too_large", "messages_too_large"
 
 // keptOf returns the value of the answer that begins with m. It is nil if there is none, if it has too much data, or if this agent is not
 // known to be the author. Data that no model of the agent wants is left out.
-func (t *turn) keptOf(m *agui.Message) *kept {
+func (v *converter) keptOf(m *agui.Message) *kept {
 	var k kept
 	if m.EncryptedValue == "" || json.Unmarshal([]byte(m.EncryptedValue), &k) != nil {
 		return nil
@@ -99,7 +99,7 @@ func (t *turn) keptOf(m *agui.Message) *kept {
 			return nil
 		}
 	}
-	if author != t.cfg.Name {
+	if author != v.a.cfg.Name {
 		return nil
 	}
 	data := 0
@@ -111,17 +111,17 @@ func (t *turn) keptOf(m *agui.Message) *kept {
 	switch {
 	case data > maxData:
 		return nil
-	case !t.wants(k.Origin):
+	case !v.wants(k.Origin):
 		k.Parts = slices.DeleteFunc(k.Parts, func(p keptPart) bool { return p.Data != nil })
 	}
 	return &k
 }
 
 // wants reports whether one of the models can want data of an origin back.
-func (t *turn) wants(origin string) bool {
-	return slices.ContainsFunc(t.models, func(m Streamer) bool {
+func (v *converter) wants(origin string) bool {
+	return slices.ContainsFunc(v.a.models, func(m Streamer) bool {
 		c, ok := m.(Carrier)
-		return !ok || c.Origin(t.cfg.Options.Model) == origin
+		return !ok || c.Origin(v.a.cfg.Options.Model) == origin
 	})
 }
 
@@ -183,8 +183,8 @@ func (k *kept) parts(text string, calls []call, b *toolbox) (parts []llms.Conten
 
 // restore returns the parts of the answer that begins a list of messages, and the number of messages that have it. An answer
 // of texts and calls in turn has several, with results between them. Without all of the answer, it is the first message alone.
-func (t *turn) restore(messages []agui.Message) (parts []llms.ContentPart, n int) {
-	k := t.keptOf(&messages[0])
+func (v *converter) restore(messages []agui.Message) (parts []llms.ContentPart, n int) {
+	k := v.keptOf(&messages[0])
 	var text strings.Builder
 	var calls []call
 	for i := range messages {
@@ -196,8 +196,8 @@ func (t *turn) restore(messages []agui.Message) (parts []llms.ContentPart, n int
 			break
 		}
 		text.WriteString(m.Text())
-		calls = append(calls, t.calls(m, k)...)
-		if parts := k.parts(text.String(), calls, t.tools); parts != nil {
+		calls = append(calls, v.calls(m, k)...)
+		if parts := k.parts(text.String(), calls, v.tools); parts != nil {
 			return parts, i + 1
 		}
 		if k == nil {
@@ -205,17 +205,17 @@ func (t *turn) restore(messages []agui.Message) (parts []llms.ContentPart, n int
 		}
 	}
 	first := &messages[0]
-	return t.tools.parts(first.Text(), t.calls(first, k), nil), 1
+	return v.tools.parts(first.Text(), v.calls(first, k), nil), 1
 }
 
 // calls returns the calls of a message, and remembers them for their results.
-func (t *turn) calls(m *agui.Message, k *kept) (calls []call) {
+func (v *converter) calls(m *agui.Message, k *kept) (calls []call) {
 	for _, c := range m.ToolCalls {
 		made := call{ID: c.ID, ProviderID: k.id(c.ID), Name: c.Name, Arguments: c.Arguments}
-		if t.past == nil {
-			t.past = make(map[string]call)
+		if v.past == nil {
+			v.past = make(map[string]call)
 		}
-		t.past[c.ID] = made
+		v.past[c.ID] = made
 		calls = append(calls, made)
 	}
 	return calls

@@ -17,7 +17,7 @@ const maxCompactions = 4
 
 // reserve is the part of the context that is kept for the answer, in tokens.
 func (t *turn) reserve(window int) int {
-	if n := t.cfg.Options.MaxTokens; n > 0 {
+	if n := t.a.cfg.Options.MaxTokens; n > 0 {
 		return min(n, window/2)
 	}
 	return min(window/4, 4096)
@@ -25,10 +25,10 @@ func (t *turn) reserve(window int) int {
 
 // room returns the tokens that a prompt may have, 0 if that is unknown.
 func (t *turn) room() int {
-	if t.cfg.ContextTokens == 0 {
+	if t.a.cfg.ContextTokens == 0 {
 		return 0
 	}
-	return t.cfg.ContextTokens - t.reserve(t.cfg.ContextTokens)
+	return t.a.cfg.ContextTokens - t.reserve(t.a.cfg.ContextTokens)
 }
 
 // promptSize returns the estimated tokens of the next request.
@@ -51,7 +51,7 @@ func (t *turn) fitInto(ctx context.Context, target int, ans *answer) (less bool,
 		return false, nil
 	}
 	f := fitted{Target: target}
-	if t.cfg.Summarise && done.Dropped > 0 {
+	if t.a.cfg.Summarise && done.Dropped > 0 {
 		sum := trimmed{Turns: done.Dropped}
 		err := t.run.Do(ctx, fmt.Sprintf("summary-%d", len(t.thread)), &sum, func(ctx context.Context) error {
 			return t.summarize(ctx, t.note, thread[:done.Dropped], &sum)
@@ -92,11 +92,11 @@ func (t *turn) compact(target int) (c agui.Compaction) {
 	for last > 0 && t.messages[last-1].Role != llms.ChatMessageTypeAI {
 		last--
 	}
-	c.Shortened = t.shortenResults(last, min(shortResult, t.results.most/4), enough)
+	c.Shortened = t.shortenResults(last, min(shortResult, t.conv.results.most/4), enough)
 	c.Dropped = t.dropTurns(enough)
 	last -= before - len(t.messages)
 	c.Shortened += t.shortenResults(last, 0, enough)
-	for limit := t.results.most / 2; limit >= leastResult && !enough(); limit /= 2 {
+	for limit := t.conv.results.most / 2; limit >= leastResult && !enough(); limit /= 2 {
 		c.Shortened += t.shortenResults(len(t.messages), limit, enough)
 	}
 	return c
@@ -112,7 +112,7 @@ func (t *turn) shortenResults(before, limit int, enough func() bool) (n int) {
 			if !ok {
 				continue
 			}
-			short := t.results.shortened(r.Content, limit)
+			short := t.conv.results.shortened(r.Content, limit)
 			if short == r.Content {
 				continue
 			}
@@ -122,8 +122,8 @@ func (t *turn) shortenResults(before, limit int, enough func() bool) (n int) {
 			r.Content = short
 			t.messages[i].Parts = slices.Clone(t.messages[i].Parts)
 			t.messages[i].Parts[j] = r
-			id := t.results.ids[short]
-			t.messages[i].sent = []plugins.PromptMessage{t.sentResult(id, short, t.results.whole[id])}
+			id := t.conv.results.ids[short]
+			t.messages[i].sent = []plugins.PromptMessage{sentResult(id, short, t.conv.results.whole[id])}
 			n++
 		}
 	}

@@ -121,20 +121,20 @@ func (t *turn) estimate(req Request) (tokens int) {
 		for _, p := range req.Messages[i].Parts {
 			switch p := p.(type) {
 			case llms.TextContent:
-				tokens += t.cfg.Count(p.Text)
+				tokens += t.a.cfg.Count(p.Text)
 			case llms.ToolCall:
-				tokens += t.cfg.Count(p.FunctionCall.Name) + t.cfg.Count(p.FunctionCall.Arguments)
+				tokens += t.a.cfg.Count(p.FunctionCall.Name) + t.a.cfg.Count(p.FunctionCall.Arguments)
 			case llms.ToolCallResponse:
-				tokens += t.cfg.Count(p.Content)
+				tokens += t.a.cfg.Count(p.Content)
 			case Carried:
-				tokens += t.cfg.Count(string(p.Data))
+				tokens += t.a.cfg.Count(string(p.Data))
 			default: // an image or a file
 				tokens += 1000
 			}
 		}
 	}
 	if len(req.Options.Tools) > 0 {
-		tokens += t.tools.tokens(t.cfg.Count)
+		tokens += t.tools.tokens(t.a.cfg.Count)
 	}
 	return tokens
 }

@@ -25,7 +25,7 @@ func (t *turn) report(provider, model string, err error) {
 		if t.run.Silent() {
 			why = ""
 		}
-		cmp.Or(t.cfg.Log, slog.Default()).Warn("the model's provider refuses the server's account", "agent", t.cfg.Name, "provider", provider, "model", model,
+		cmp.Or(t.a.cfg.Log, slog.Default()).Warn("the model's provider refuses the server's account", "agent", t.a.cfg.Name, "provider", provider, "model", model,
 			"code", failed.Code, "status", failed.Status, "error", why, "run", in.RunID, "thread", in.ThreadID, "user", in.User, "project", in.Project)
 	}
 }

@@ -54,8 +54,8 @@ func (t *turn) leaveOut(tools []LeftOut) error {
 		if tools[i].Name = t.tools.name(tools[i].Name); t.run.Silent() {
 			tools[i].Why = "the model does not accept it"
 		}
-		if t.left.add(tools[i].Name, tools[i].Why) {
-			cmp.Or(t.cfg.Log, slog.Default()).Warn("the model does not get a tool", "agent", t.cfg.Name, "tool", tools[i].Name, "why", tools[i].Why)
+		if t.a.left.add(tools[i].Name, tools[i].Why) {
+			cmp.Or(t.a.cfg.Log, slog.Default()).Warn("the model does not get a tool", "agent", t.a.cfg.Name, "tool", tools[i].Name, "why", tools[i].Why)
 		}
 	}
 	value, err := json.Marshal(map[string]any{"tools": tools})

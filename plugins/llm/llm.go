@@ -210,7 +210,8 @@ func option(n *float64) float64 {
 // Run executes one turn of the conversation.
 func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 	a = a.with(run.Input.Overrides)
-	t := &turn{Agent: a, run: run, tools: offered(run, a.cfg.Tools), results: results{most: 4 * a.cfg.ResultTokens}}
+	t := &turn{a: a, run: run, tools: offered(run, a.cfg.Tools)}
+	t.conv = converter{a: a, run: run, tools: t.tools, results: results{most: 4 * a.cfg.ResultTokens}}
 	if err := t.begin(ctx); err != nil {
 		return agui.WorkerOutput{}, err
 	}
@@ -247,16 +248,13 @@ type prompt struct {
 
 // turn is one call of the worker.
 type turn struct {
-	*Agent
 	prompt
-	run      *plugins.Run
-	tools    *toolbox
-	results  results
-	past     map[string]call  // earlier calls by our id
-	attached map[string]files // attachments by message id
-	shown    int64            // size of the attachments in bytes
-	steps    int
-	tokens   int64
+	a      *Agent
+	run    *plugins.Run
+	tools  *toolbox
+	conv   converter
+	steps  int
+	tokens int64
 
 	toldLeftOut bool
 	leavesOut   agui.Compaction // of the next prompt, which viewers are still to be told
@@ -266,11 +264,11 @@ type turn struct {
 func (t *turn) addAppended(ctx context.Context) error {
 	appended, err := t.run.Next(ctx)
 	for i := range appended {
-		if attachErr := t.attach(ctx, &appended[i]); attachErr != nil {
+		if attachErr := t.conv.attach(ctx, &appended[i]); attachErr != nil {
 			return attachErr
 		}
 	}
-	t.messages = append(t.messages, t.convert(appended)...)
+	t.messages = append(t.messages, t.conv.convert(appended)...)
 	return err
 }
 
@@ -280,7 +278,7 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 	for i, c := range ans.Calls {
 		calls[i] = plugins.ToolCall{Name: c.Name, ID: c.ID, Args: c.args(), Output: c.refused(ans.Call.FinishReason)}
 		if calls[i].Output == nil && t.tools.reads && c.Name == ReadResult {
-			calls[i].Output = t.results.read(c.Arguments, func(id string) (io.ReadCloser, error) {
+			calls[i].Output = t.conv.results.read(c.Arguments, func(id string) (io.ReadCloser, error) {
 				return t.run.OpenResult(ctx, id)
 			})
 		}
@@ -298,8 +296,8 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 		for _, spent := range t.run.Spent(c.ID) {
 			t.count(spent)
 		}
-		t.messages = append(t.messages, t.result(c, edited(c.Arguments, &outs[i])+resultText(&outs[i])))
-		media = append(media, t.mediaOf(t.tools.wire(c.Name), outs[i].Parts)...)
+		t.messages = append(t.messages, t.conv.result(c, edited(c.Arguments, &outs[i])+resultText(&outs[i])))
+		media = append(media, t.a.mediaOf(t.tools.wire(c.Name), outs[i].Parts)...)
 	}
 	if media != nil {
 		t.messages = append(t.messages, plainSent(llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: media})...)
@@ -352,10 +350,10 @@ func (t *turn) count(u agui.TokenUsage) {
 // reached names the limit that forbids another model call, or returns "".
 func (t *turn) reached() string {
 	switch {
-	case t.steps >= t.cfg.Steps:
-		return fmt.Sprintf("a turn may take %d steps", t.cfg.Steps)
-	case t.cfg.Tokens > 0 && t.tokens >= t.cfg.Tokens:
-		return fmt.Sprintf("a turn may take %d tokens", t.cfg.Tokens)
+	case t.steps >= t.a.cfg.Steps:
+		return fmt.Sprintf("a turn may take %d steps", t.a.cfg.Steps)
+	case t.a.cfg.Tokens > 0 && t.tokens >= t.a.cfg.Tokens:
+		return fmt.Sprintf("a turn may take %d tokens", t.a.cfg.Tokens)
 	}
 	return ""
 }

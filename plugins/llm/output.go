@@ -90,12 +90,12 @@ func (e *brokenError) repair() []llms.MessageContent {
 // structure parses the JSON of an answer and ends its text with the output. A refusal needs no key points.
 func (t *turn) structure(resp *Response, ans *answer) error {
 	if resp.Finish == "content_filter" {
-		if t.form.structured {
+		if t.a.form.structured {
 			return nil
 		}
 		return &Error{Code: "content_filter", Message: "The model refused to answer: " + clip(resp.Text, maxErrors)}
 	}
-	out, err := t.form.parse(ans.Text)
+	out, err := t.a.form.parse(ans.Text)
 	if err != nil {
 		return &brokenError{ans.Text, err}
 	}

@@ -11,8 +11,19 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
+// converter brings messages of the thread into the form for the model.
+type converter struct {
+	a        *Agent
+	run      *plugins.Run
+	tools    *toolbox
+	results  results
+	past     map[string]call  // earlier calls by our id
+	attached map[string]files // attachments by message id
+	shown    int64            // size of the attachments in bytes
+}
+
 // convert returns messages of the thread in the form for the model.
-func (t *turn) convert(messages []agui.Message) (list []message) {
+func (v *converter) convert(messages []agui.Message) (list []message) {
 	var media []llms.ContentPart // of the latest results, behind which it follows
 	show := func() {
 		if media != nil {
@@ -21,19 +32,19 @@ func (t *turn) convert(messages []agui.Message) (list []message) {
 		}
 	}
 	answer := func(m *agui.Message) {
-		result, parts := t.pastResult(m)
+		result, parts := v.pastResult(m)
 		list, media = append(list, result), append(media, parts...)
 	}
 	for i := 0; i < len(messages); i++ {
 		switch m := &messages[i]; m.Role {
 		case agui.RoleUser:
 			show()
-			list = append(list, t.userMessage(m))
+			list = append(list, v.userMessage(m))
 		case agui.RoleTool:
 			answer(m)
 		case agui.RoleAssistant:
 			show()
-			parts, n := t.restore(messages[i:])
+			parts, n := v.restore(messages[i:])
 			if parts != nil {
 				list = append(list, message{llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: parts}, sentAnswers(messages[i : i+n])})
 			}
@@ -49,14 +60,22 @@ func (t *turn) convert(messages []agui.Message) (list []message) {
 }
 
 // pastResult returns the result of a call of an earlier run in the form for the model, and its images and files.
-func (t *turn) pastResult(m *agui.Message) (message, []llms.ContentPart) {
-	c, ok := t.past[m.ToolCallID]
+func (v *converter) pastResult(m *agui.Message) (message, []llms.ContentPart) {
+	c, ok := v.past[m.ToolCallID]
 	if !ok {
 		c.ID, c.ProviderID = m.ToolCallID, m.ToolCallID
 	}
-	result := t.result(c, returned(c.Arguments, m))
+	result := v.result(c, returned(c.Arguments, m))
 	result.sent[0].ID = m.ID
-	return result, t.mediaOf(t.tools.wire(c.Name), m.Parts)
+	return result, v.a.mediaOf(v.tools.wire(c.Name), m.Parts)
+}
+
+// result returns a call's result in the form for the model. A long one is shortened.
+func (v *converter) result(c call, content string) message {
+	got := v.results.add(c.ID, content)
+	return message{llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
+		llms.ToolCallResponse{ToolCallID: c.ProviderID, Name: v.tools.wire(c.Name), Content: got},
+	}}, []plugins.PromptMessage{sentResult(c.ID, got, content)}}
 }
 
 // returned returns the result of a call of an earlier run, as the model saw it then.
@@ -95,12 +114,12 @@ func sentAnswers(messages []agui.Message) (list []plugins.PromptMessage) {
 }
 
 // userMessage returns a user's message with its attachments.
-func (t *turn) userMessage(m *agui.Message) message {
+func (v *converter) userMessage(m *agui.Message) message {
 	var parts []llms.ContentPart
 	for _, p := range m.ContentParts() {
-		parts = append(parts, t.contentPart(&p))
+		parts = append(parts, v.a.contentPart(&p))
 	}
-	files := t.attached[m.ID]
+	files := v.attached[m.ID]
 	said := agui.Message{ID: m.ID, Role: agui.RoleUser}
 	setContent(&said, append(sentParts(parts), files.sent...))
 	parts = append(parts, files.parts...)

@@ -30,12 +30,12 @@ func (t *turn) begin(ctx context.Context) error {
 	}
 	t.told, t.thread = told, h.turns
 	t.sumUp(note)
-	if err := t.attachments(ctx, h.turns); err != nil {
+	if err := t.conv.attachments(ctx, h.turns); err != nil {
 		return err
 	}
 	for _, turn := range h.turns {
 		t.turns = append(t.turns, len(t.messages))
-		t.messages = append(t.messages, t.convert(turn)...)
+		t.messages = append(t.messages, t.conv.convert(turn)...)
 	}
 	if query := t.run.Input.Query; query != "" && query != lastUser(h.turns) { // of a workflow's node
 		t.turns = append(t.turns, len(t.messages))
@@ -85,9 +85,9 @@ func (t *turn) instructions(ctx context.Context, system []agui.Message) (parts [
 		}
 		parts = append(parts, llms.TextContent{Text: text})
 	}
-	tell("", t.cfg.System)
-	if t.form != nil { // also as text: not every provider supports a schema, or one together with tools
-		tell("When you have the answer, write it as one JSON object that satisfies this JSON Schema, and nothing else", string(t.cfg.Output))
+	tell("", t.a.cfg.System)
+	if t.a.form != nil { // also as text: not every provider supports a schema, or one together with tools
+		tell("When you have the answer, write it as one JSON object that satisfies this JSON Schema, and nothing else", string(t.a.cfg.Output))
 	}
 	for i := range system {
 		tell("", system[i].Text())
@@ -97,14 +97,14 @@ func (t *turn) instructions(ctx context.Context, system []agui.Message) (parts [
 	}
 	left := maxItems
 	for _, id := range in.ContextItemIDs {
-		if t.cfg.Items == nil {
+		if t.a.cfg.Items == nil {
 			break
 		}
 		if left <= 0 {
 			tell("", "[the other items are left out, as they are too many]")
 			break
 		}
-		text, err := t.cfg.Items.Item(ctx, in, id)
+		text, err := t.a.cfg.Items.Item(ctx, in, id)
 		switch {
 		case errors.Is(err, ErrNoItem):
 			text = "[there is no such item]"
@@ -151,14 +151,14 @@ func (t *turn) history(ctx context.Context) (*history, error) {
 		if err := t.recall(ctx, h); err != nil {
 			return nil, err
 		}
-		if !more || limit >= plugins.MaxMessages || h.noted || !t.cfg.Summarise && t.first(h, t.cfg.History) > 0 {
+		if !more || limit >= plugins.MaxMessages || h.noted || !t.a.cfg.Summarise && t.first(h, t.a.cfg.History) > 0 {
 			return h, nil
 		}
 		size := 1
 		for _, turn := range h.turns {
 			size += t.size(turn)
 		}
-		limit = max(2*limit, limit+limit/4*t.cfg.History/size*5) // as many as fit if the others are as long, and a few more
+		limit = max(2*limit, limit+limit/4*t.a.cfg.History/size*5) // as many as fit if the others are as long, and a few more
 	}
 }
 
@@ -187,7 +187,7 @@ func summaryKey(upTo string) string { return "summary " + upTo }
 
 // recall replaces the turns of which the agent has a summary.
 func (t *turn) recall(ctx context.Context, h *history) error {
-	if !t.cfg.Summarise || len(h.turns) == 0 {
+	if !t.a.cfg.Summarise || len(h.turns) == 0 {
 		return nil
 	}
 	ends := make([]string, len(h.turns))
@@ -212,13 +212,13 @@ func (t *turn) recall(ctx context.Context, h *history) error {
 func (t *turn) size(turn []agui.Message) (tokens int) {
 	for i := range turn {
 		m := &turn[i]
-		text := t.cfg.Count(m.Text())
+		text := t.a.cfg.Count(m.Text())
 		if m.Role == agui.RoleTool {
-			text = min(text, t.cfg.ResultTokens)
+			text = min(text, t.a.cfg.ResultTokens)
 		}
-		tokens += 4 + text + t.keptOf(m).size()/4
+		tokens += 4 + text + t.conv.keptOf(m).size()/4
 		for _, c := range m.ToolCalls {
-			tokens += 4 + t.cfg.Count(c.Name) + t.cfg.Count(c.Arguments)
+			tokens += 4 + t.a.cfg.Count(c.Name) + t.a.cfg.Count(c.Arguments)
 		}
 		for _, p := range m.ContentParts() {
 			if p.Type != "text" {
@@ -233,20 +233,20 @@ func (t *turn) size(turn []agui.Message) (tokens int) {
 // fit omits the oldest turns that exceed the budget, and returns their summary, if there is one. Summarizing frees half of
 // the budget, so that it is not necessary for each turn.
 func (t *turn) fit(ctx context.Context, h *history) (string, error) {
-	first := t.first(h, t.cfg.History)
+	first := t.first(h, t.a.cfg.History)
 	if first == 0 {
 		t.trim(plugins.PromptSummarised, h.note.UpTo, "Turns up to this message are summed up")
 		return h.note.Text, nil
 	}
-	if t.cfg.Summarise {
-		first = t.first(h, t.cfg.History/2)
+	if t.a.cfg.Summarise {
+		first = t.first(h, t.a.cfg.History/2)
 	}
 	out := h.turns[:first]
 	h.turns = h.turns[first:]
 	var done trimmed
 	err := t.run.Do(ctx, "history", &done, func(ctx context.Context) error {
 		done = trimmed{Turns: len(out)}
-		if !t.cfg.Summarise {
+		if !t.a.cfg.Summarise {
 			return nil
 		}
 		return t.summarize(ctx, h.note.Text, out, &done)
@@ -258,7 +258,7 @@ func (t *turn) fit(ctx context.Context, h *history) (string, error) {
 	if done.Call != nil {
 		t.count(done.Call.Usage)
 	}
-	upTo, why := out[len(out)-1], fmt.Sprintf("%d turns up to this message do not fit into the history of %d tokens", len(out), t.cfg.History)
+	upTo, why := out[len(out)-1], fmt.Sprintf("%d turns up to this message do not fit into the history of %d tokens", len(out), t.a.cfg.History)
 	if done.Note == "" {
 		t.trim(plugins.PromptDropped, upTo[len(upTo)-1].ID, why)
 		return h.note.Text, nil
@@ -310,7 +310,7 @@ func (t *turn) summarize(ctx context.Context, before string, turns [][]agui.Mess
 		}
 	}
 	text := said.String()
-	most := 4 * t.cfg.History
+	most := 4 * t.a.cfg.History
 	if room := t.room(); room > 0 {
 		most = min(most, 2*room) // half of it
 	}
@@ -318,11 +318,11 @@ func (t *turn) summarize(ctx context.Context, before string, turns [][]agui.Mess
 		text = "…" + strings.ToValidUTF8(text[len(text)-most:], "")
 	}
 	const task = "Sum up this conversation for a colleague who goes on with it: facts, decisions, names, numbers, what is open. Use few words. Write the summary alone."
-	req := Request{Options: t.cfg.Options, Messages: []llms.MessageContent{
+	req := Request{Options: t.a.cfg.Options, Messages: []llms.MessageContent{
 		llms.TextParts(llms.ChatMessageTypeSystem, task), llms.TextParts(llms.ChatMessageTypeHuman, text),
 	}}
 	spent := counter{ctx: ctx, run: t.run}
-	resp, err := t.stream(ctx, t.models[0], false, req, nil, func(p Piece) error {
+	resp, err := t.stream(ctx, t.a.models[0], false, req, nil, func(p Piece) error {
 		if p.Usage != nil {
 			return spent.add(*p.Usage)
 		}

@@ -176,7 +176,7 @@ func lines(text io.Reader, yield func(line []byte)) error {
 
 // offerReader adds ReadResult to the tools once a result is shortened. It stays for the rest of the turn.
 func (t *turn) offerReader() {
-	if _, there := t.tools.wires[ReadResult]; there || !t.results.cut {
+	if _, there := t.tools.wires[ReadResult]; there || !t.conv.results.cut {
 		return
 	}
 	t.tools.add(reader, false)

@@ -59,7 +59,7 @@ func sentAnswer(id, text string, calls []call) plugins.PromptMessage {
 }
 
 // sentResult returns the result of a call, which may be shortened.
-func (t *turn) sentResult(call, content, whole string) plugins.PromptMessage {
+func sentResult(call, content, whole string) plugins.PromptMessage {
 	m := plugins.PromptMessage{Message: agui.Message{Role: agui.RoleTool, ToolCallID: call, Content: content}}
 	if content != whole {
 		m.Changes = []plugins.PromptChange{{

@@ -165,14 +165,6 @@ func (b *toolbox) call(c call) llms.ToolCall {
 	return llms.ToolCall{ID: c.ProviderID, Type: "function", FunctionCall: &llms.FunctionCall{Name: b.wire(c.Name), Arguments: arguments}}
 }
 
-// result returns a call's result in the form for the model. A long one is shortened.
-func (t *turn) result(c call, content string) message {
-	got := t.results.add(c.ID, content)
-	return message{llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
-		llms.ToolCallResponse{ToolCallID: c.ProviderID, Name: t.tools.wire(c.Name), Content: got},
-	}}, []plugins.PromptMessage{t.sentResult(c.ID, got, content)}}
-}
-
 func isObject(raw string) bool {
 	return bytes.HasPrefix(bytes.TrimSpace([]byte(raw)), []byte{'{'}) && json.Valid([]byte(raw))
 }
