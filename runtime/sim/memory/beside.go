@@ -27,7 +27,7 @@ const longestLook = 3 * time.Second
 
 // OpenBeside returns a connection for another process that writes beside others.
 func (db *Database) OpenBeside(b Beside) *Store {
-	return &Store{Database: db, beside: &b, alone: true}
+	return &Store{Database: db, beside: &b, alone: true, took: make(map[int64]bool)}
 }
 
 // Ended reports whether an instance may not write any more.

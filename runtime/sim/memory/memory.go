@@ -122,6 +122,7 @@ type Store struct {
 	seen      map[string]still // what the last look has seen
 	alone     bool             // the last Watch has found no other process
 	alongside time.Time        // since when it has found others
+	took      map[int64]bool   // threads of whose rows it has taken one, and neither claimed its run nor given it back
 }
 
 var _ data.Store = (*Store)(nil)

@@ -48,9 +48,15 @@ func (tx *tx) begins(run *data.RunHead) {
 	}
 	tx.checks.Begins(run, tx.openRuns(run.ThreadKey))
 	row := tx.queue[run.ThreadKey]
-	if tx.by != nil && row != nil && !slices.Contains(row.by, tx.writer) && !tx.by.alone && tx.by.alongside.Before(row.at) {
+	if tx.by == nil || row == nil {
+		return
+	}
+	took := tx.by.took[run.ThreadKey] // also an earlier row, if its claim had to wait for the thread
+	if !took && !slices.Contains(row.by, tx.writer) && !tx.by.alone && tx.by.alongside.Before(row.at) {
 		tx.checks.NotTaken(row.Place, tx.writer)
 	}
+	delete(tx.by.took, run.ThreadKey)
+	tx.undo = append(tx.undo, func() { tx.by.took[run.ThreadKey] = took })
 }
 
 // checkQueue checks the queue at the end of a batch.
@@ -131,6 +137,9 @@ func (s *Store) Take(ctx context.Context, threads []int64, hold time.Duration) (
 		now := s.clock()
 		for _, thread := range threads {
 			row := s.queue[thread]
+			if hold == 0 {
+				delete(s.took, thread)
+			}
 			if row == nil || hold > 0 && (row.Todo != data.ToClaim || row.isTaken(now)) {
 				continue
 			}
@@ -140,7 +149,7 @@ func (s *Store) Take(ctx context.Context, threads []int64, hold time.Duration) (
 					s.checks.Overdue(row.Place, row.by[len(row.by)-1])
 				}
 				next.by, next.until = append(slices.Clip(row.by), s.instance), now.Add(hold)
-				taken = append(taken, thread)
+				s.took[thread], taken = true, append(taken, thread)
 			}
 			s.queue[thread] = &next
 		}
