@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// abandonments counts workers and tools that ignore their done context.
-type abandonments struct {
-	agents, tools atomic.Int64 // abandoned so far
+// counts are of the runs of an engine, since it began.
+type counts struct {
+	released      atomic.Int64 // runs
+	agents, tools atomic.Int64 // that ignored their done context and were abandoned
 	lingering     atomic.Int64 // of these, the ones that have not returned yet
 }
 
 // pluginCalls are a run's calls of plugin code. Each call has its own goroutine and cannot be killed, only abandoned.
 type pluginCalls struct {
-	counts *abandonments
+	counts *counts
 	grace  time.Duration
 	log    func() *slog.Logger
 

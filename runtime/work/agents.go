@@ -141,7 +141,7 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 			return out, err
 		}
 		sub.w.Within, sub.messages = within, asked("query-"+sub.w.Subagent, query)
-		ctx, end := s.l.en.trace(sub.w.Ctx, s.l.op(OpAgent, u.Name, sub.w.Subagent))
+		ctx, end := trace(sub.w.Ctx, s.l.cfg.Tracer, s.l.op(OpAgent, u.Name, sub.w.Subagent))
 		out, err = plugins.Execute(ctx, agent, sub, plugins.Input{
 			Query: query, State: s.l.currentState(), ThreadID: s.l.span.Thread.ID, RunID: s.l.run.ID,
 			User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: sub.w.Subagent, Execution: 1,
@@ -222,7 +222,7 @@ func (s *step) leave(m *data.Memo, done func(error), left agui.WorkerOutput) err
 		return s.owed
 	}
 	it := l.item()
-	defer l.en.commits.Add(it) // numbered events must be written, even after an error
+	defer l.cfg.Commits.Add(it) // numbered events must be written, even after an error
 	for _, ev := range s.takeHeld() {
 		if err := l.stage(it, s, ev); err != nil {
 			return err

@@ -145,8 +145,8 @@ func (en *Engine) cancelAsked(ctx context.Context) {
 
 // cancelledElsewhere returns the ending of a run that another instance has asked its owner to cancel. That instance may have ended since.
 func (l *live) cancelledElsewhere(owner string) (ending, error) {
-	asks, err := commit.RetryUnavailable(l.en.abandoned, func() ([]data.CancelAsk, error) {
-		return l.en.store.CancelAsks(l.en.abandoned, owner)
+	asks, err := commit.RetryUnavailable(l.cfg.Abandoned, func() ([]data.CancelAsk, error) {
+		return l.cfg.Store.CancelAsks(l.cfg.Abandoned, owner)
 	})
 	var by decide.By
 	if i := slices.IndexFunc(asks, func(a data.CancelAsk) bool { return a.RunKey == l.run.Key }); i >= 0 {

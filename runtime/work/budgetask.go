@@ -37,7 +37,7 @@ func (en *Engine) BudgetsOf(project, user string) []data.BudgetState {
 func (s *step) MayCallModel() error {
 	l := s.l
 	l.source.Room()
-	l.en.logUnshared(l.en.budget.Refresh(l.en.abandoned, l.spender(), time.Now()))
+	l.cfg.Unshared(l.cfg.Budget.Refresh(l.cfg.Abandoned, l.spender(), time.Now()))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, err := s.newHold(agui.TokenUsage{})
@@ -59,9 +59,9 @@ func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (
 		return func(*agui.TokenUsage) {}, err
 	}
 	for {
-		held, changed, err := l.en.budget.Reserve(ctx, h)
+		held, changed, err := l.cfg.Budget.Reserve(ctx, h)
 		if err != nil && ctx.Err() == nil { // the database cannot be asked now
-			l.en.logUnshared(err)
+			l.cfg.Unshared(err)
 			err = nil
 		}
 		if err == nil && held { // room that the end of the run has left is for none of its calls
@@ -73,11 +73,11 @@ func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (
 			_, err = check()
 		}
 		if err == nil && !held {
-			err = s.WaitForPace(ctx, time.Time{}, func() error { return l.en.budget.Await(ctx, changed) })
+			err = s.WaitForPace(ctx, time.Time{}, func() error { return l.cfg.Budget.Await(ctx, changed) })
 		}
 		if err != nil {
-			if l.en.budget.Withdraw(h) {
-				l.en.settleHold(h, nil)
+			if l.cfg.Budget.Withdraw(h) {
+				l.settleHold(h, nil)
 			}
 			return nil, err
 		}
@@ -86,11 +86,11 @@ func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (
 		}
 	}
 	var over sync.Once
-	end := func() { over.Do(func() { l.settleHold(h, nil) }) }
+	end := func() { over.Do(func() { l.settleStored(h, nil) }) }
 	forget := context.AfterFunc(s.w.Ctx, end) // of a worker that does not return
 	return func(used *agui.TokenUsage) {
 		if used != nil {
-			l.settleHold(h, used)
+			l.settleStored(h, used)
 			return
 		}
 		forget()
@@ -98,20 +98,20 @@ func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (
 	}, nil
 }
 
-// settleHold settles a reservation; where other servers read it, once the usage that the run has counted is stored.
-func (l *live) settleHold(h *budget.Hold, used *agui.TokenUsage) {
-	if !l.en.shared {
-		l.en.settleHold(h, used)
+// settleStored settles a reservation; where other servers read it, once the usage that the run has counted is stored.
+func (l *live) settleStored(h *budget.Hold, used *agui.TokenUsage) {
+	if !l.cfg.Shared {
+		l.settleHold(h, used)
 		return
 	}
-	l.en.commits.Add(&commit.Item{Owner: ownerOf(&l.run.RunHead), Done: []func(error){func(error) { l.en.settleHold(h, used) }}})
+	l.cfg.Commits.Add(&commit.Item{Owner: ownerOf(&l.run.RunHead), Done: []func(error){func(error) { l.settleHold(h, used) }}})
 }
 
 // settleHold settles a reservation and has the other servers see that.
-func (en *Engine) settleHold(h *budget.Hold, used *agui.TokenUsage) {
-	if en.budget.Settle(h, used) {
-		en.tasks.Go(func() { // ends once the others can see it, or with the engine
-			for en.budget.Agree(en.abandoned, h) != nil && en.rest() {
+func (l *live) settleHold(h *budget.Hold, used *agui.TokenUsage) {
+	if l.cfg.Budget.Settle(h, used) {
+		l.cfg.Engine.Go(func() { // ends once the others can see it, or with the engine
+			for l.cfg.Budget.Agree(l.cfg.Abandoned, h) != nil && l.cfg.Engine.Rest() {
 			}
 		})
 	}
@@ -120,7 +120,7 @@ func (en *Engine) settleHold(h *budget.Hold, used *agui.TokenUsage) {
 // newHold returns a hold in the budgets that the run uses, nil if there are none. It fails if one of them is used up. l.mu is held.
 func (s *step) newHold(estimate agui.TokenUsage) (h *budget.Hold, err error) {
 	l, now := s.l, time.Now()
-	for _, b := range l.en.budget.Of(l.spender(), l.run.Usage, now) {
+	for _, b := range l.cfg.Budget.Of(l.spender(), l.run.Usage, now) {
 		free, err := s.mayUse(&b)
 		if err != nil {
 			return nil, err
@@ -128,7 +128,7 @@ func (s *step) newHold(estimate agui.TokenUsage) (h *budget.Hold, err error) {
 		if h == nil {
 			h = &budget.Hold{Project: l.run.Project}
 		}
-		l.en.budget.Add(h, &b, estimate, now, free, &l.spending)
+		l.cfg.Budget.Add(h, &b, estimate, now, free, &l.spending)
 	}
 	return h, nil
 }
@@ -209,7 +209,7 @@ func (s *step) askOperator(b *data.BudgetState, place string) error {
 	if !b.EachRun() {
 		asked.Since, asked.ResetsAt = &b.From, &b.ResetsAt
 	}
-	ends := time.Now().Add(s.l.en.cfg.ApprovalTimeout).UTC()
+	ends := time.Now().Add(s.l.cfg.ApprovalTimeout).UTC()
 	q := agui.Interrupt{
 		ID: data.NewID(), Reason: "input_required", Message: b.String() + ". Raise it, let this run continue, or end the run?",
 		ResponseSchema: json.RawMessage(fmt.Sprintf(decisionSchema, asked.Limit)), Metadata: data.MustJSON(asked), ExpiresAt: ends.Format(time.RFC3339Nano),

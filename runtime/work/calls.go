@@ -219,7 +219,7 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 	}
 	limit := info.Timeout
 	if limit == 0 {
-		limit = s.l.en.cfg.ToolTimeout
+		limit = s.l.cfg.ToolTimeout
 	}
 	return c.invoke(ctx, tool, limit, &plugins.Call{
 		ID: m.CallID, Args: args, ThreadID: s.l.span.Thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
@@ -273,7 +273,7 @@ func (s *step) approval(m *data.Memo, tool string, by plugins.Approver, ask func
 	if err != nil {
 		return plugins.Answer{}, err
 	}
-	q.ExpiresAt = time.Now().Add(cmp.Or(by.Expires, s.l.en.cfg.ApprovalTimeout)).UTC().Format(time.RFC3339Nano)
+	q.ExpiresAt = time.Now().Add(cmp.Or(by.Expires, s.l.cfg.ApprovalTimeout)).UTC().Format(time.RFC3339Nano)
 	q.Metadata = forApprover(q.Metadata, by)
 	return s.question(m, tool, q)
 }
@@ -318,7 +318,7 @@ func denied() agui.ToolOutput { return failure("denied", "The call was not appro
 
 // approvalEnds returns the expiry of an approval that is requested now.
 func (s *step) approvalEnds() string {
-	return time.Now().Add(s.l.en.cfg.ApprovalTimeout).UTC().Format(time.RFC3339Nano)
+	return time.Now().Add(s.l.cfg.ApprovalTimeout).UTC().Format(time.RFC3339Nano)
 }
 
 // approveAgent asks a person whether a node's agent may be run, and fails if it may not.
@@ -359,7 +359,7 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 	for {
 		out, err = callPlugin(ctx, s.w.Ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
 			began := time.Now()
-			ctx, end := s.l.en.trace(ctx, s.l.op(OpTool, name, call.ID))
+			ctx, end := trace(ctx, s.l.cfg.Tracer, s.l.op(OpTool, name, call.ID))
 			s.l.use(s.w.Step, 1, 0)
 			out, err := callTool(ctx, tool, call)
 			s.l.use(s.w.Step, -1, 0)
@@ -368,7 +368,7 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 				how.Code = out.Error.Code
 			}
 			end(how)
-			s.l.en.measures.Tool(err != nil && !waits.Load() || out.Status == agui.StatusFailure, time.Since(began))
+			s.l.cfg.Measures.Tool(err != nil && !waits.Load() || out.Status == agui.StatusFailure, time.Since(began))
 			return out, err
 		})
 		why, interrupted := errors.AsType[*plugins.Interrupted](err)

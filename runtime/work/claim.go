@@ -16,7 +16,7 @@ import (
 	"github.com/batonrun/baton/runtime/span"
 )
 
-// dispatcher claims and cancels runs for the queue.
+// dispatcher is the engine for its queue and its runs.
 type dispatcher struct{ en *Engine }
 
 // Start decides a request for a run. It claims the run at once if a slot is free and, as far as this instance knows, no
@@ -48,7 +48,7 @@ func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, 
 func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *queue.Reservation) (*commit.Item, error) {
 	th, run := c.Thread, c.Run // copies: the live run must not retain the whole request
 	run.Status, run.Generation = data.Queued, 1
-	l := en.newLive(&run)
+	l := newLive(en.exec, &run)
 	if l.unfit != nil {
 		return nil, l.unfit
 	}
@@ -164,21 +164,38 @@ func (en *Engine) claiming(ctx context.Context, head *data.RunHead, reserved *qu
 	if run.Status != data.Queued {
 		return nil, decide.ErrNotClaimed
 	}
-	l := en.newLive(&run)
+	l := newLive(en.exec, &run)
 	if l.unfit != nil {
 		return nil, fmt.Errorf("%w: %w", errUnfit, l.unfit)
 	}
-	if en.declines(l) {
+	if en.exec.Engine.Declines(l) {
 		return nil, queue.ErrElsewhere
 	}
 	l.reserved = reserved
 	return l.claiming(ctx, &th, &run, queued)
 }
 
-// declines reports whether a run was started with a workflow some of whose agents or tools this instance lacks. The run is left to others.
-func (en *Engine) declines(l *live) bool {
-	return en.shared && !en.fleet.Executes(&l.run.RunHead, l.plan())
+// Declines implements engine: a run is left to others if some agents or tools of its workflow are lacking here.
+func (d dispatcher) Declines(l *live) bool {
+	return d.en.shared && !d.en.fleet.Executes(&l.run.RunHead, l.plan())
 }
+
+// HandsOver implements engine. A run that no other server can execute stays until the end of the drain.
+func (d dispatcher) HandsOver(l *live) bool {
+	if !d.en.handing.Load() {
+		return false
+	}
+	elsewhere, _ := d.en.fleet.Others(&l.run.RunHead, l.plan())
+	return elsewhere
+}
+
+// The other methods of engine.
+
+func (d dispatcher) Begin(l *live)                { d.en.begin(l) }
+func (d dispatcher) Forget(l *live)               { d.en.forget(l) }
+func (d dispatcher) Decide(it *commit.Item) error { return d.en.decide(it) }
+func (d dispatcher) Go(f func())                  { d.en.tasks.Go(f) }
+func (d dispatcher) Rest() bool                   { return d.en.rest() }
 
 // plan returns the nodes of the run's graph.
 func (l *live) plan() []plugins.Node {
@@ -203,10 +220,9 @@ func unexecuted(ctx context.Context, store data.Store, threadKey, key int64) (th
 
 // claiming prepares the claim: the events that open the span, numbered after the thread's last event.
 func (l *live) claiming(ctx context.Context, th *data.Thread, run *data.Run, queued []data.Message) (*commit.Item, error) {
-	en := l.en
-	l.span = span.Next(en.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
+	l.span = span.Next(l.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
 	c := &decide.Claim{
-		Thread: th.Key, Run: run.Key, Instance: en.cfg.Instance, Project: run.Project, User: run.User, Caps: en.cfg.Caps, Span: l.span.Row,
+		Thread: th.Key, Run: run.Key, Instance: l.cfg.Instance, Project: run.Project, User: run.User, Caps: l.cfg.Caps, Span: l.span.Row,
 	}
 	it := &commit.Item{}
 	o := &opening{l: l, it: it, th: th, row: run}
@@ -224,16 +240,14 @@ func (l *live) claiming(ctx context.Context, th *data.Thread, run *data.Run, que
 
 // begins makes the run live and executes it, as decided.
 func (l *live) begins(out *decide.Decided) {
-	en := l.en
 	l.run.RunHead = out.Run
-	l.offer = en.holdOffer()
-	ctx, traced := en.tracer.Begin(en.tracer.Within(en.abandoned, l.input.Trace), l.op(OpRun, l.run.WorkflowID, ""))
+	l.offer = l.cfg.Offers.holdOffer()
+	ctx, traced := l.cfg.Tracer.Begin(l.cfg.Tracer.Within(l.cfg.Abandoned, l.input.Trace), l.op(OpRun, l.run.WorkflowID, ""))
 	l.traced = traced
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.plugins = l.offer.plugins.For(l.run.Project)
-	l.t = en.cfg.Logs.Hold(l.span.Thread.Key, l.span.Thread.ID)
+	l.t = l.cfg.Logs.Hold(l.span.Thread.Key, l.span.Thread.ID)
 	l.t.Begin(l.span.Last()) // the events of the claim and of the last owner are stored
-	en.queue.Settle(l.reserved, l.span.Fold.Grown())
-	en.addRun(l)
-	go l.loop() // Shutdown waits for en.executing
+	l.cfg.Queue.Settle(l.reserved, l.span.Fold.Grown())
+	l.cfg.Engine.Begin(l)
 }

@@ -31,7 +31,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 		if l := en.liveRun(c.Run); l != nil && (c.Project == "" || c.Project == l.run.Project) && !c.Moved(&l.run.RunHead) {
 			err := l.end(cancelledBy(c.By))
 			if errors.Is(err, decide.ErrSettled) { // it is ending already, and its outcome follows
-				err = en.awaitEnd(l)
+				err = l.awaitEnd()
 			} else if err == nil {
 				return nil
 			}
@@ -118,7 +118,7 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 	if !still(&run, spans) {
 		return nil, errGoesOn
 	}
-	l := en.newLive(&run)
+	l := newLive(en.exec, &run)
 	l.span = span.Next(en.cfg.FrameBytes, &th, &run, th.LastEventID, th.LastSeq)
 	it := &commit.Item{Owner: ownerOf(&run.RunHead)}
 	o := &opening{l: l, it: it, th: &th, row: &run}

@@ -58,7 +58,7 @@ func (l *live) end(e ending) error {
 	closers := cmp.Or(l.closed, &commit.Item{})
 	err := l.endGated(e, closers)
 	if errors.Is(err, decide.ErrCancelAsked) {
-		if e, err = l.cancelledElsewhere(l.en.cfg.Instance); err == nil {
+		if e, err = l.cancelledElsewhere(l.cfg.Instance); err == nil {
 			l.mu.Lock()
 			err = l.endGated(e, closers)
 		}
@@ -69,8 +69,8 @@ func (l *live) end(e ending) error {
 		l.became = e.status
 		l.mu.Unlock()
 	case errors.Is(err, decide.ErrSettled): // another owner has the run
-		l.en.forget(l)
-	case l.en.commits.Alive():
+		l.cfg.Engine.Forget(l)
+	case l.cfg.Commits.Alive():
 		l.broken(fmt.Errorf("end the span: %w", err)) // whatever the error was, nothing else ends the run
 	}
 	l.cancel(e.cause)
@@ -88,7 +88,7 @@ func (l *live) endGated(e ending, closers *commit.Item) error {
 	if err != nil { // only the log knows the open entities
 		return fmt.Errorf("close the span: %w", err)
 	}
-	return l.finish(e, closers, l.en.cfg.Instance, func() { l.en.forget(l) })
+	return l.finish(e, closers, l.cfg.Instance, func() { l.cfg.Engine.Forget(l) })
 }
 
 // finish decides the end of the span, which begins with closers. A cancelled run takes its waiting messages first.
@@ -104,7 +104,7 @@ func (l *live) finish(e ending, closers *commit.Item, owner string, then func())
 		if l.t != nil { // nil if the run is not executed
 			it.Source, it.Thread = l.source, l.t.Key()
 		}
-		if err := l.en.decide(it); !errors.Is(err, decide.ErrStale) || owner != l.en.cfg.Instance { // its log was read back
+		if err := l.cfg.Engine.Decide(it); !errors.Is(err, decide.ErrStale) || owner != l.cfg.Instance { // its log was read back
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 	c.Span.Last, c.Seq = w.Last(), w.Seq()
 	c.Rows = slices.Concat(closers.Rows, tail.Rows, l.resultRows(e))
 	c.Events = slices.Concat(closers.Events, tail.Events)
-	if owner != l.en.cfg.Instance {
+	if owner != l.cfg.Instance {
 		c.Last = c.Events[0].ID - 1
 	}
 	it := &commit.Item{Owner: ownerOf(&l.run.RunHead), Records: slices.Concat(closers.Records, tail.Records), Command: c}
@@ -168,11 +168,11 @@ func (l *live) resultRows(e ending) (rows []data.Row) {
 
 // waiting returns the messages that the run has accepted and not taken.
 func (l *live) waiting() ([]data.Message, error) {
-	if err := l.en.commits.Flush(); err != nil { // messages that Next has taken may be on their way to the store
+	if err := l.cfg.Commits.Flush(); err != nil { // messages that Next has taken may be on their way to the store
 		return nil, err
 	}
-	return commit.RetryUnavailable(l.en.abandoned, func() ([]data.Message, error) {
-		return l.en.store.Queued(l.en.abandoned, l.run.Key)
+	return commit.RetryUnavailable(l.cfg.Abandoned, func() ([]data.Message, error) {
+		return l.cfg.Store.Queued(l.cfg.Abandoned, l.run.Key)
 	})
 }
 
@@ -216,11 +216,11 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 		base.Metadata = l.journal.FinishMetadata(usage)
 		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: usage}, nil
 	}
-	if err := l.en.commits.Flush(); err != nil { // the run's questions may be on their way to the store
+	if err := l.cfg.Commits.Flush(); err != nil { // the run's questions may be on their way to the store
 		return nil, err
 	}
-	o, err := commit.RetryUnavailable(l.en.abandoned, func() (agui.Outcome, error) {
-		return tail.Outcome(l.en.abandoned, l.en.store, l.run.Key)
+	o, err := commit.RetryUnavailable(l.cfg.Abandoned, func() (agui.Outcome, error) {
+		return tail.Outcome(l.cfg.Abandoned, l.cfg.Store, l.run.Key)
 	})
 	base.Metadata = l.journal.FinishMetadata(usage)
 	return agui.RunFinished{Base: base, Outcome: o, Usage: usage}, err

@@ -144,17 +144,16 @@ type Engine struct {
 	*offers
 	*replies
 	*runs
-	budget   *budget.Ledger
-	queue    *queue.Queue
-	fleet    *fleet.Fleet
-	link     *bus.Link // nil without a bus
-	commits  *commit.Queue
-	measures Measures
-	tracer   Tracer
+	budget  *budget.Ledger
+	queue   *queue.Queue
+	fleet   *fleet.Fleet
+	link    *bus.Link // nil without a bus
+	commits *commit.Queue
 
-	fences       atomic.Int64 // commits refused because another instance has the database
-	repaired     atomic.Int64 // see RepairQueue
-	abandonments abandonments
+	exec *runConfig
+
+	fences   atomic.Int64 // commits refused because another instance has the database
+	repaired atomic.Int64 // see RepairQueue
 
 	abandoned  context.Context // done when waiting is pointless: Shutdown's limit passed, or fenced
 	abandon    context.CancelCauseFunc
@@ -186,11 +185,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	en := &Engine{
-		cfg: cfg, store: cfg.Store, log: cfg.Log, measures: cfg.Measures.withDefaults(), tracer: cfg.Tracer,
-		budget: ledger, link: cfg.Link, quit: make(chan struct{}),
-	}
-	if en.tracer == nil {
-		en.tracer = untraced{}
+		cfg: cfg, store: cfg.Store, log: cfg.Log, budget: ledger, link: cfg.Link, quit: make(chan struct{}),
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
 	en.offers = &offers{log: cfg.Log, role: cfg.Identity.Role, changed: en.offersChanged, now: first, earlier: make(map[*offer]bool)}
@@ -214,6 +209,17 @@ func New(cfg Config) (*Engine, error) {
 	cfg.Commits.Queued = en.queue.Queued
 	en.commits = commit.New(cfg.Commits)
 	en.runs.commits = en.commits
+	en.exec = &runConfig{
+		Engine: dispatcher{en}, Store: cfg.Store, Commits: en.commits, Queue: en.queue, Budget: ledger, Logs: cfg.Logs, Offers: en.offers, Log: cfg.Log,
+		Measures: cfg.Measures.withDefaults(), Tracer: cfg.Tracer, Unshared: en.logUnshared, Abandoned: en.abandoned,
+		Instance: cfg.Instance, Shared: en.shared, Caps: cfg.Caps, NoPrompts: cfg.NoPrompts, Prices: cfg.Prices,
+		RunEvents: cfg.RunEvents, EventBytes: cfg.EventBytes, FrameBytes: cfg.FrameBytes, StateBytes: cfg.StateBytes, MaxAttempts: cfg.MaxAttempts, RunMessages: cfg.RunMessages,
+		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout, Grace: cfg.Grace,
+		Attachment: cfg.Attachment, Results: cfg.Results,
+	}
+	if en.exec.Tracer == nil {
+		en.exec.Tracer = untraced{}
+	}
 	return en, nil
 }
 
@@ -340,7 +346,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	en.commits.Finish()
 	en.tasks.Wait()
 	en.fleet.Disconnect()
-	en.log.Info("drained", "released", en.releases.Load())
+	en.log.Info("drained", "released", en.exec.Counts.released.Load())
 	return true
 }
 

@@ -16,21 +16,20 @@ import (
 // loop executes the run's graph until it ends, waits or is taken away. The run keeps its slot until its end is stored and each worker
 // and tool that it started has returned, also one that ignores its context.
 func (l *live) loop() {
-	defer l.en.executing.Done()
 	l.execute()
 	l.cancel(plugins.ErrEnded)
 	l.untrace()
-	grace := time.AfterFunc(l.en.cfg.Grace, func() {
+	grace := time.AfterFunc(l.cfg.Grace, func() {
 		l.calls.abandonAll()
 		l.writeRelease()
 	})
 	l.calls.running.Wait()
 	grace.Stop()
 	l.writeRelease()
-	_ = l.en.awaitEnd(l) // somebody else may end it; an error says that nothing begins here any more
-	l.en.releaseOffer(l.offer)
+	_ = l.awaitEnd() // somebody else may end it; an error says that nothing begins here any more
+	l.cfg.Offers.releaseOffer(l.offer)
 	l.t.Release()
-	l.en.queue.Leave(&l.run.RunHead, l.reserved)
+	l.cfg.Queue.Leave(&l.run.RunHead, l.reserved)
 }
 
 // nodeResult is the result of a node: completed, waiting, interrupted, or failed with the error that clients see.
@@ -43,11 +42,11 @@ type nodeResult struct {
 
 func (l *live) execute() {
 	limit, end := context.WithCancelCause(l.ctx)
-	most := &l.en.cfg.Limits
+	most := l.cfg
 	l.span.Bounds = span.Bounds{
 		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.reserved.Grow, Exceeded: end,
 	}
-	limit, stop := context.WithTimeoutCause(limit, l.en.cfg.RunTimeout, errTimeout)
+	limit, stop := context.WithTimeoutCause(limit, l.cfg.RunTimeout, errTimeout)
 	defer stop()
 	in, err := l.prompt(limit)
 	if err != nil && limit.Err() == nil {

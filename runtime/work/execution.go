@@ -76,7 +76,7 @@ func (x *execution) begin() error {
 	}
 	it := x.l.item()
 	if x.st, err = x.l.enter(it, x.n, query); err == nil {
-		x.l.en.commits.Add(it)
+		x.l.cfg.Commits.Add(it)
 	}
 	return err
 }
@@ -123,7 +123,7 @@ func (x *execution) message() (string, error) {
 
 // timeout returns how long one execution of a node may take, as set by the workflow or else by the agent.
 func (x *execution) timeout() time.Duration {
-	limit := x.l.en.cfg.StepTimeout
+	limit := x.l.cfg.StepTimeout
 	if a, ok := x.l.plugins.Agent(x.n.Agent); ok {
 		limit = orDefault(a.Info().Timeout, limit)
 	}
@@ -151,7 +151,7 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 	}
 	s := x.s
 	out, err := callPlugin(ctx, x.limit, &x.l.calls, aWorker, x.n.Agent, func() (agui.WorkerOutput, error) {
-		ctx, end := x.l.en.trace(ctx, x.l.op(OpAgent, x.n.Agent, ""))
+		ctx, end := trace(ctx, x.l.cfg.Tracer, x.l.op(OpAgent, x.n.Agent, ""))
 		out, err := plugins.Execute(ctx, agent, s, in)
 		end(endOf(err))
 		return out, err
@@ -160,8 +160,8 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 	if jsonErr != nil { // raw members may be invalid JSON
 		return nodeOutput{}, cmp.Or(err, fmt.Errorf("output: %w", jsonErr))
 	}
-	if len(raw) > span.AnswerBytes(x.l.en.cfg.FrameBytes) {
-		raw = data.MustJSON(span.Bounded(&out, x.l.en.cfg.FrameBytes))
+	if len(raw) > span.AnswerBytes(x.l.cfg.FrameBytes) {
+		raw = data.MustJSON(span.Bounded(&out, x.l.cfg.FrameBytes))
 	}
 	return nodeOutput{text: data.Clip(out.Answer, data.MaxShown), json: raw}, err
 }
@@ -217,7 +217,7 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 		x.l.closed = it
 		return r
 	}
-	x.l.en.commits.Add(it)
+	x.l.cfg.Commits.Add(it)
 	return r
 }
 

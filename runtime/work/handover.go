@@ -69,11 +69,8 @@ func (en *Engine) Show() (end func()) {
 // for that, and the worker gets nothing from the record. The clock of the worker's step stands still meanwhile.
 func (s *step) pass(ctx context.Context) error {
 	l := s.l
-	if !l.en.handing.Load() || s.isInside(ctx) {
+	if !l.cfg.Engine.HandsOver(l) || s.isInside(ctx) {
 		return nil
-	}
-	if elsewhere, _ := l.en.fleet.Others(&l.run.RunHead, l.plan()); !elsewhere {
-		return nil // until the end of the drain
 	}
 	l.mu.Lock()
 	if l.span.Gate() != nil || l.released >= maxReleases || l.speaks() {

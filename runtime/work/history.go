@@ -77,13 +77,13 @@ func (h *history) runOf(message string) int64 {
 // load reads the newest messages, and the instructions if they can be older.
 func (h *history) load(ctx context.Context, l *live, limit int) error {
 	thread, upTo := l.span.Thread.Key, l.span.Began.UpTo
-	rows, err := commit.RetryUnavailable(ctx, func() ([]data.Message, error) { return l.en.cfg.Logs.Messages(ctx, thread, upTo, limit) })
+	rows, err := commit.RetryUnavailable(ctx, func() ([]data.Message, error) { return l.cfg.Logs.Messages(ctx, thread, upTo, limit) })
 	if err != nil {
 		return err
 	}
 	var older []data.Message
 	if len(rows) > 0 && rows[0].Seq > 1 {
-		older, err = commit.RetryUnavailable(ctx, func() ([]data.Message, error) { return l.en.store.Instructions(ctx, thread, upTo) })
+		older, err = commit.RetryUnavailable(ctx, func() ([]data.Message, error) { return l.cfg.Store.Instructions(ctx, thread, upTo) })
 		older = slices.DeleteFunc(older, func(m data.Message) bool { return m.Seq >= rows[0].Seq })
 	}
 	if err == nil {

@@ -65,7 +65,7 @@ func (l *live) lend() {
 	case rest && !r.lent:
 		r.lent, r.since = true, time.Now()
 		l.reserved.Slot.Release()
-		l.en.queue.Freed()
+		l.cfg.Queue.Freed()
 	case !rest && r.lent:
 		r.lent = false
 		l.reserved.Slot.Force(1)
@@ -99,7 +99,7 @@ func (l *live) retake(ctx context.Context) {
 			l.reserved.Slot, r.lent = slot, false
 		} else {
 			slot.Release()
-			l.en.queue.Freed()
+			l.cfg.Queue.Freed()
 		}
 		stop()
 		close(r.taking)

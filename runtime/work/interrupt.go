@@ -24,7 +24,7 @@ func (s *step) interrupt(why *plugins.Interrupted) error {
 	s.w.Ended = true
 	l.turn.Broadcast()
 	it := l.item()
-	defer l.en.commits.Add(it) // numbered events are written, also before one that is refused
+	defer l.cfg.Commits.Add(it) // numbered events are written, also before one that is refused
 	if err := l.crash(it, s.w.Agent, why); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (l *live) crash(it *commit.Item, plugin string, why *plugins.Interrupted) e
 		l.run.Attempt++
 		it.Rows = append(it.Rows, &data.RunCrashes{Key: l.run.Key, Attempt: l.run.Attempt})
 	}
-	if l.run.Attempt > l.en.cfg.MaxAttempts {
+	if l.run.Attempt > l.cfg.MaxAttempts {
 		l.log().Warn("run is given up", "plugin", plugin, "reason", why.Reason, "attempt", l.run.Attempt)
 		return crashLoop(l.run.Attempt)
 	}
@@ -67,6 +67,6 @@ func (c *toolCall) again(info *plugins.Info, why *plugins.Interrupted) bool {
 		return false
 	}
 	it := l.item()
-	defer l.en.commits.Add(it)
+	defer l.cfg.Commits.Add(it)
 	return l.crash(it, info.Name, why) == nil
 }

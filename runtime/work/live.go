@@ -28,7 +28,7 @@ import (
 // live is a RUNNING run of this instance. Its workers emit through it. Every ending shuts the gate first, so that no event
 // can follow.
 type live struct {
-	en       *Engine
+	cfg      *runConfig
 	t        *tail.Tail
 	source   *commit.Source     // shut with the gate
 	reserved *queue.Reservation // nil for a run that is not executed
@@ -103,20 +103,20 @@ func (in *Input) JSON() json.RawMessage {
 
 // newLive makes the live form of a run, without the contents of its log and rows. It sets unfit when the stored input is no
 // longer legible: a run that only ends does not need it.
-func (en *Engine) newLive(run *data.Run) *live {
+func newLive(cfg *runConfig, run *data.Run) *live {
 	l := &live{
-		en: en, run: *run, offer: en.currentOffer(),
+		cfg: cfg, run: *run, offer: cfg.Offers.currentOffer(),
 		agentPlaces: places{most: maxSubagents}, callPlaces: places{most: plugins.MaxCalls},
 		journal: journal.New(), over: make(chan struct{}), rests: rests{nodes: make(map[int]*uses)},
-		history: history{turn: make(chan struct{}, 1)}, calls: pluginCalls{counts: &en.abandonments, grace: en.cfg.Grace, all: make(map[*pluginCall]struct{})},
+		history: history{turn: make(chan struct{}, 1)}, calls: pluginCalls{counts: &cfg.Counts, grace: cfg.Grace, all: make(map[*pluginCall]struct{})},
 	}
 	l.calls.log, l.released = l.log, run.Releases()
 	l.run.Input, l.run.Definition = nil, nil // input and graph have their contents
 	l.turn.L = &l.mu
-	if !en.cfg.NoPrompts {
+	if !cfg.NoPrompts {
 		l.prompts = newPrompts(run)
 	}
-	l.source = en.commits.Source(ownerOf(&run.RunHead), l.broken)
+	l.source = cfg.Commits.Source(ownerOf(&run.RunHead), l.broken)
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {
 		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
 	}
@@ -173,7 +173,7 @@ func (l *live) queue(s *step, rows []data.Row, done func(error), evs ...agui.Eve
 	it.Rows = append(it.Rows, l.takeOwed()...)
 	l.spare = nil
 	defer func() {
-		if l.en.commits.Add(it) { // numbered events are written, even before an event that is refused
+		if l.cfg.Commits.Add(it) { // numbered events are written, even before an event that is refused
 			it.Empty()
 			l.spare = it
 		}
@@ -193,7 +193,7 @@ func (l *live) queue(s *step, rows []data.Row, done func(error), evs ...agui.Eve
 		l.spoke = true
 		it.Done = append(it.Done, func(err error) {
 			if err == nil {
-				l.en.measures.FirstEvent(max(time.Since(l.run.QueuedAt), 0))
+				l.cfg.Measures.FirstEvent(max(time.Since(l.run.QueuedAt), 0))
 			}
 		})
 	}
@@ -266,7 +266,7 @@ func (l *live) takeOwed() []data.Row {
 func (l *live) put(rows ...data.Row) {
 	it := l.item()
 	it.Rows = rows
-	l.en.commits.Add(it)
+	l.cfg.Commits.Add(it)
 }
 
 // wait calls queue with a done function and waits until the queued item is stored.
@@ -305,33 +305,33 @@ func (l *live) broken(err error) {
 	l.log().Error("run fails: its events could not be stored", "error", err)
 	l.source.Lose()
 	l.drop(err)
-	l.en.tasks.Go(func() { // ends with its commit
-		err := l.en.failBroken(l.en.abandoned, l)
+	l.cfg.Engine.Go(func() { // ends with its commit
+		err := l.failBroken(l.cfg.Abandoned)
 		settled := func() bool { return errors.Is(err, decide.ErrSettled) || errors.Is(err, data.ErrNotFound) }
-		for err != nil && !settled() && l.en.rest() { // the database may accept it later
+		for err != nil && !settled() && l.cfg.Engine.Rest() { // the database may accept it later
 			l.log().Error("run could not be failed", "error", err)
-			err = l.en.failBroken(l.en.abandoned, l)
+			err = l.failBroken(l.cfg.Abandoned)
 		}
 		if settled() { // it had ended after all, or was deleted
-			l.en.forget(l)
+			l.cfg.Engine.Forget(l)
 		}
 	})
 }
 
 // load reads the state of the run's generation: its beginning, nodes, steps, records and messages.
 func (l *live) load(ctx context.Context, run *data.Run, spans []data.Span) error {
-	if err := l.span.LoadBeginning(ctx, l.en.store, run, spans, l.input.State); err != nil {
+	if err := l.span.LoadBeginning(ctx, l.cfg.Store, run, spans, l.input.State); err != nil {
 		return err
 	}
-	if err := l.nodes.Load(ctx, l.en.store, run); err != nil {
+	if err := l.nodes.Load(ctx, l.cfg.Store, run); err != nil {
 		return err
 	}
-	records, err := l.en.store.Memos(ctx, run.Key, run.Generation)
+	records, err := l.cfg.Store.Memos(ctx, run.Key, run.Generation)
 	if err != nil {
 		return err
 	}
 	l.journal.Load(records)
-	return l.span.LoadMessages(ctx, l.en.store, run, spans, records)
+	return l.span.LoadMessages(ctx, l.cfg.Store, run, spans, records)
 }
 
 // failedCall returns the result of a call that gets no other. If the call has begun with arguments that a person has edited, the result

@@ -130,8 +130,8 @@ type Stats struct {
 // Stats returns the engine's current activity and counts.
 func (en *Engine) Stats() Stats {
 	s := Stats{
-		Running: en.countRuns(), Lingering: int(en.abandonments.lingering.Load()),
-		AbandonedAgents: en.abandonments.agents.Load(), AbandonedTools: en.abandonments.tools.Load(), Fenced: en.fences.Load(), Repaired: en.repaired.Load(),
+		Running: en.countRuns(), Lingering: int(en.exec.Counts.lingering.Load()),
+		AbandonedAgents: en.exec.Counts.agents.Load(), AbandonedTools: en.exec.Counts.tools.Load(), Fenced: en.fences.Load(), Repaired: en.repaired.Load(),
 	}
 	s.Link = en.link.Stats()
 	s.Asked, s.Said = en.queue.Bytes()
@@ -185,13 +185,13 @@ func (en *Engine) logOutcome(it *commit.Item) {
 		switch {
 		case m.To == data.Running:
 			waited := out.At.Sub(run.QueuedAt)
-			en.measures.Claimed(max(waited, 0))
+			en.exec.Measures.Claimed(max(waited, 0))
 			say("run starts", slog.Int("generation", run.Generation), slog.String("queued", waited.Round(time.Millisecond).String()))
 		case m.To == data.Waiting:
 			say("run waits for an answer")
 		case m.To.Final():
 			took := out.At.Sub(run.CreatedAt)
-			en.measures.Ended(m.To, max(took, 0))
+			en.exec.Measures.Ended(m.To, max(took, 0))
 			end := []slog.Attr{slog.String("status", string(m.To)), slog.String("took", took.Round(time.Millisecond).String())}
 			what := "run ends"
 			if m.To != data.Completed {
@@ -235,19 +235,23 @@ func cureOf(run *data.RunHead) string {
 // about returns a logger that names a run, its user, project, thread and trace on each line: the names of runs and threads are
 // unique only with their user. It reads the run, so it is for rare lines.
 func (en *Engine) about(head *data.RunHead) *slog.Logger {
-	log := en.log.With("run", head.ID, "user", head.User, "project", head.Project)
 	run, err := en.store.Run(en.abandoned, head.Key)
 	if err != nil {
-		return log.With("threadKey", head.ThreadKey)
+		return en.log.With("run", head.ID, "user", head.User, "project", head.Project, "threadKey", head.ThreadKey)
 	}
+	return about(en.log, &run)
+}
+
+// about returns a logger that names the same of a run that was read.
+func about(log *slog.Logger, run *data.Run) *slog.Logger {
 	var in Input
 	_ = json.Unmarshal(run.Input, &in) // without a trace if it cannot be read
-	return log.With("thread", run.ThreadID).With(TraceOf(in.Trace)...)
+	return log.With("run", run.ID, "user", run.User, "project", run.Project, "thread", run.ThreadID).With(TraceOf(in.Trace)...)
 }
 
 // log returns a logger that names the same.
 func (l *live) log() *slog.Logger {
-	log := l.en.log.With("run", l.run.ID, "thread", l.span.Thread.ID, "user", l.run.User, "project", l.run.Project)
+	log := l.cfg.Log.With("run", l.run.ID, "thread", l.span.Thread.ID, "user", l.run.User, "project", l.run.Project)
 	return log.With(TraceOf(l.input.Trace)...)
 }
 
@@ -297,9 +301,9 @@ func endOf(err error) End {
 }
 
 // trace begins the operation of a worker or a tool. The returned context has the trace parent for requests to other servers.
-func (en *Engine) trace(ctx context.Context, op Op) (context.Context, func(End)) {
-	ctx, end := en.tracer.Begin(ctx, op)
-	if parent := en.tracer.Parent(ctx); parent != "" {
+func trace(ctx context.Context, by Tracer, op Op) (context.Context, func(End)) {
+	ctx, end := by.Begin(ctx, op)
+	if parent := by.Parent(ctx); parent != "" {
 		ctx = plugins.WithTraceParent(ctx, parent)
 	}
 	return ctx, end
@@ -312,7 +316,7 @@ func (s *step) KeepsPrompts() bool { return s.l.prompts != nil }
 // more events, its closers report the end of the call.
 func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.Context, func(plugins.ModelCall, *plugins.ModelAnswer, error)) {
 	began := time.Now()
-	ctx, end := s.l.en.tracer.Begin(ctx, s.l.op(OpModel, "", ""))
+	ctx, end := s.l.cfg.Tracer.Begin(ctx, s.l.op(OpModel, "", ""))
 	state := agui.ModelCall{ID: data.NewID(), Status: agui.ModelStarted}
 	a := &asking{step: s, prompt: data.Prompt{
 		PromptResult: data.PromptResult{Status: state.Status}, RunKey: s.l.run.Key, ID: state.ID, Step: s.w.Step, StartedAt: began,
@@ -326,7 +330,7 @@ func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.C
 	return plugins.WithModelCall(ctx, state.ID), func(c plugins.ModelCall, answer *plugins.ModelAnswer, err error) {
 		call := ModelEnd{c, err}
 		end(End{Err: err, Model: call})
-		s.l.en.measures.ModelCall(call, time.Since(began))
+		s.l.cfg.Measures.ModelCall(call, time.Since(began))
 		if !open {
 			return
 		}

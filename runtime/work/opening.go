@@ -35,7 +35,7 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 		if err != nil {
 			return err
 		}
-		spans, err := o.l.en.store.Spans(ctx, o.row.Key)
+		spans, err := o.l.cfg.Store.Spans(ctx, o.row.Key)
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 	var before int
 	var kept []plan.Kept
 	if o.row.Generation > 1 { // its steps are numbered after those of earlier generations
-		steps, err := o.l.en.store.Steps(ctx, o.row.Project, o.row.Key, 0, 1)
+		steps, err := o.l.cfg.Store.Steps(ctx, o.row.Project, o.row.Key, 0, 1)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 		m := data.Message{ThreadKey: o.th.Key, RunKey: o.row.Key, ContextItemIDs: o.row.ContextItemIDs, Message: *edited}
 		queued = slices.Concat([]data.Message{m}, queued)
 	}
-	first, rest := fitting(queued, o.l.en.cfg.FrameBytes)
+	first, rest := fitting(queued, o.l.cfg.FrameBytes)
 	o.l.inbox.Store(int64(len(rest))) // they come with its next Next, or the run is continued for them
 	if err := o.l.span.Started(o.it, o.row, first, nil, traceID(o.l.input.Trace)); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (o *opening) keepFormer(ctx context.Context, id string) error {
 	if o.l.prompts == nil {
 		return nil
 	}
-	rows, err := o.l.en.store.MessagesByID(ctx, o.th.Key, []string{id})
+	rows, err := o.l.cfg.Store.MessagesByID(ctx, o.th.Key, []string{id})
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (o *opening) prepare(ctx context.Context) error {
 	}
 	if o.row.Generation == 1 {
 		if o.l.input.RewindTo != "" {
-			heads, err := o.l.en.store.MessageHeads(ctx, o.th.Key, []string{o.l.input.RewindTo})
+			heads, err := o.l.cfg.Store.MessageHeads(ctx, o.th.Key, []string{o.l.input.RewindTo})
 			if err != nil {
 				return err
 			}
@@ -162,7 +162,7 @@ func (o *opening) rolledBack(ctx context.Context, state json.RawMessage) ([]data
 	var hides []data.Hide
 	oldest := int64(math.MaxInt64)
 	for _, r := range o.row.Replaces {
-		spans, err := o.l.en.store.Spans(ctx, r.RunKey)
+		spans, err := o.l.cfg.Store.Spans(ctx, r.RunKey)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -181,7 +181,7 @@ func (o *opening) rolledBack(ctx context.Context, state json.RawMessage) ([]data
 // rewound stages the MESSAGES_SNAPSHOT with the remaining messages and those that this run brings. A message that stays
 // keeps the results of its calls, wherever they are.
 func (o *opening) rewound(ctx context.Context, hides []data.Hide) error {
-	rows, err := o.l.en.store.Messages(ctx, o.th.Key, 0, tail.LatestMessages)
+	rows, err := o.l.cfg.Store.Messages(ctx, o.th.Key, 0, tail.LatestMessages)
 	if err != nil {
 		return err
 	}
@@ -217,12 +217,12 @@ func (o *opening) rewound(ctx context.Context, hides []data.Hide) error {
 	}
 	o.it.Rows = append(before, o.it.Rows...)
 	msgs := append(tail.Contents(left), o.l.span.Fold.Messages()...) // messages that this run brings
-	return o.l.span.Stage(o.it, agui.MessagesSnapshot{Messages: tail.Newest(msgs, o.l.en.cfg.FrameBytes)})
+	return o.l.span.Stage(o.it, agui.MessagesSnapshot{Messages: tail.Newest(msgs, o.l.cfg.FrameBytes)})
 }
 
 // asked reads the run's interrupts, before its records: the claim fails if the run gets another answer meanwhile.
 func (o *opening) asked(ctx context.Context) ([]data.Interrupt, error) {
-	asked, err := o.l.en.store.Interrupts(ctx, o.row.Key)
+	asked, err := o.l.cfg.Store.Interrupts(ctx, o.row.Key)
 	for i := range asked {
 		switch in := &asked[i]; in.Status {
 		case data.InterruptAnswered:
@@ -300,7 +300,7 @@ func (o *opening) lastWords(ctx context.Context, spans []data.Span, queued []dat
 		o.it.Rows = append(o.it.Rows, &data.Hide{ThreadKey: o.l.span.Thread.Key, RunKey: o.row.Key, Queued: true})
 		queued = nil
 	}
-	first, rest := fitting(queued, o.l.en.cfg.FrameBytes)
+	first, rest := fitting(queued, o.l.cfg.FrameBytes)
 	if err := o.l.span.Started(o.it, o.row, first, answersIn(asked), traceID(o.l.input.Trace)); err != nil {
 		return err
 	}

@@ -90,12 +90,12 @@ func TestClientTools_AnswerFittingCalls(t *testing.T) {
 
 func TestRuns_ForgetOnce(t *testing.T) {
 	t.Parallel()
-	rs := &runs{live: make(map[int64]*live), abandoned: make(chan struct{}), fenced: make(chan struct{})}
-	l, other := &live{over: make(chan struct{})}, &live{over: make(chan struct{})}
+	rs := &runs{live: make(map[int64]*live)}
+	cfg := &runConfig{Abandoned: t.Context()}
+	l, other := &live{cfg: cfg, over: make(chan struct{})}, &live{cfg: cfg, over: make(chan struct{})}
 	l.run.Key, other.run.Key = 1, 1
 	l.reserved = new(queue.Reservation)
-	rs.addRun(l)
-	rs.executing.Done()
+	rs.live[1] = l
 	rs.forget(other)
 	if rs.liveRun(1) != l || rs.countRuns() != 1 {
 		t.Fatal("a run is forgotten for another with its key")
@@ -103,7 +103,7 @@ func TestRuns_ForgetOnce(t *testing.T) {
 	for range 2 {
 		rs.forget(l)
 	}
-	if err := rs.awaitEnd(l); err != nil || rs.countRuns() != 0 {
+	if err := l.awaitEnd(); err != nil || rs.countRuns() != 0 {
 		t.Errorf("%d runs are left, %v", rs.countRuns(), err)
 	}
 }

@@ -42,8 +42,7 @@ func (en *Engine) takeOverNow(ctx context.Context, key int64) error {
 	}
 }
 
-// takeOver makes this instance the owner of a run and continues the run. It fails a run that cannot be executed or has
-// crashed too often. In a cluster it fails with a queue.NoRoom or with queue.ErrElsewhere.
+// takeOver takes over a run for which there is room. In a cluster it fails with a queue.NoRoom or with queue.ErrElsewhere.
 func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	if !run.Released() {
 		crashed, err := commit.RetryUnavailable(ctx, func() (bool, error) { return crashed(ctx, en.store, run.Owner) })
@@ -58,51 +57,11 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	if err != nil {
 		return err
 	}
-	begins := false
-	defer func() {
-		if !begins {
-			en.queue.GiveBack(reserved)
-		}
-	}()
-	l, it, err := en.readBack(ctx, run, fromLog)
-	if err != nil {
-		return en.fail(ctx, run, fromRows, unreadable, err, nil)
+	begins, err := takeOver(ctx, en.exec, run, reserved)
+	if !begins {
+		en.queue.GiveBack(reserved)
 	}
-	if l.unfit != nil {
-		return en.fail(ctx, run, fromLog, illegible, l.unfit, nil)
-	}
-	if en.declines(l) {
-		return queue.ErrElsewhere
-	}
-	if run.Attempt > en.cfg.MaxAttempts {
-		e := crashLoop(run.Attempt)
-		return en.fail(ctx, run, fromLog, &agui.OutputError{Code: e.Code, Message: e.Message}, nil, nil)
-	}
-	l.mu.Lock()
-	err = (&repair{l: l, it: it}).interrupt()
-	l.mu.Unlock()
-	if err != nil {
-		return en.fail(ctx, run, fromRows, unreadable, err, nil)
-	}
-	l.reserved = reserved
-	from, last := run.Owner, l.span.Last()-int64(len(it.Events))
-	l.spoke = true
-	err = en.decide(&commit.Item{
-		Owner: ownerOf(&run.RunHead), Records: it.Records,
-		Command: &decide.TakeOver{
-			Thread: run.ThreadKey, Run: run.Key, From: from, Instance: en.cfg.Instance, Last: last, Attempt: run.Attempt,
-			Rows: it.Rows, Events: it.Events,
-		},
-		Then: l.begins,
-	})
-	if begins = err == nil; begins {
-		l.log().Info("run is taken over", "agent", run.WorkflowID, "from", from, "attempt", run.Attempt)
-		return nil
-	}
-	if unwritten(err) {
-		return err
-	}
-	return en.fail(ctx, run, fromLog, unstored, err, nil)
+	return err
 }
 
 // crashed reports whether an instance that has left runs RUNNING did not end in good order. An unknown instance counts as
@@ -113,6 +72,48 @@ func crashed(ctx context.Context, store data.Store, instance string) (bool, erro
 		return true, nil
 	}
 	return in.End != data.EndLeft && in.End != data.EndFenced, err
+}
+
+// takeOver makes this instance the owner of a run, and executes it if it returns true. It fails a run that cannot be executed or has crashed
+// too often.
+func takeOver(ctx context.Context, cfg *runConfig, run *data.Run, reserved *queue.Reservation) (begins bool, err error) {
+	l, it, err := readBack(ctx, cfg, run, fromLog)
+	if err != nil {
+		return false, fail(ctx, cfg, run, fromRows, unreadable, err, nil)
+	}
+	if l.unfit != nil {
+		return false, fail(ctx, cfg, run, fromLog, illegible, l.unfit, nil)
+	}
+	if cfg.Engine.Declines(l) {
+		return false, queue.ErrElsewhere
+	}
+	if run.Attempt > cfg.MaxAttempts {
+		e := crashLoop(run.Attempt)
+		return false, fail(ctx, cfg, run, fromLog, &agui.OutputError{Code: e.Code, Message: e.Message}, nil, nil)
+	}
+	l.mu.Lock()
+	err = (&repair{l: l, it: it}).interrupt()
+	l.mu.Unlock()
+	if err != nil {
+		return false, fail(ctx, cfg, run, fromRows, unreadable, err, nil)
+	}
+	l.reserved, l.spoke = reserved, true
+	err = cfg.Engine.Decide(&commit.Item{
+		Owner: ownerOf(&run.RunHead), Records: it.Records,
+		Command: &decide.TakeOver{
+			Thread: run.ThreadKey, Run: run.Key, From: run.Owner, Instance: cfg.Instance, Last: l.span.Last() - int64(len(it.Events)), Attempt: run.Attempt,
+			Rows: it.Rows, Events: it.Events,
+		},
+		Then: l.begins,
+	})
+	if err == nil {
+		l.log().Info("run is taken over", "agent", run.WorkflowID, "from", run.Owner, "attempt", run.Attempt)
+		return true, nil
+	}
+	if unwritten(err) {
+		return false, err
+	}
+	return false, fail(ctx, cfg, run, fromLog, unstored, err, nil)
 }
 
 // codeUnstored is the code of a run whose events could not be stored.
@@ -138,17 +139,17 @@ const (
 // fail ends a RUNNING run that is not executed here as failed, with the first source that serves. because is the error that
 // caused it, or nil: an error which only means that nothing can be written now is returned, and the run does not fail. then
 // is called after the commit; it may be nil.
-func (en *Engine) fail(ctx context.Context, run *data.Run, from source, e *agui.OutputError, because error, then func()) error {
+func fail(ctx context.Context, cfg *runConfig, run *data.Run, from source, e *agui.OutputError, because error, then func()) error {
 	if because != nil {
 		if unwritten(because) || ctx.Err() != nil {
 			return because
 		}
-		en.about(&run.RunHead).Error("run fails", "code", e.Code, "error", because)
+		about(cfg.Log, run).Error("run fails", "code", e.Code, "error", because)
 	}
-	l, it, err := en.readBack(ctx, run, from)
+	l, it, err := readBack(ctx, cfg, run, from)
 	if err != nil {
 		if from == fromLog {
-			return en.fail(ctx, run, fromRows, unreadable, err, then)
+			return fail(ctx, cfg, run, fromRows, unreadable, err, then)
 		}
 		return err
 	}
@@ -157,9 +158,9 @@ func (en *Engine) fail(ctx context.Context, run *data.Run, from source, e *agui.
 	case err == nil, from == fromRows:
 		return err
 	case e.Code != codeUnstored: // once more with the log: viewers would show for ever the entities that an end without it leaves open
-		return en.fail(ctx, run, fromLog, unstored, err, then)
+		return fail(ctx, cfg, run, fromLog, unstored, err, then)
 	}
-	return en.fail(ctx, run, fromRows, e, err, then)
+	return fail(ctx, cfg, run, fromRows, e, err, then)
 }
 
 // endReadBack ends a run that was read back, with the events that close its spans first.
@@ -178,54 +179,54 @@ func (l *live) endReadBack(it *commit.Item, e ending, then func()) error {
 }
 
 // failBroken fails a live run with events that could not be stored.
-func (en *Engine) failBroken(ctx context.Context, broken *live) error {
-	run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, broken.run.Key) })
+func (l *live) failBroken(ctx context.Context) error {
+	run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return l.cfg.Store.Run(ctx, l.run.Key) })
 	if err != nil {
 		return err
 	}
-	return en.fail(ctx, &run, fromLog, unstored, nil, func() { en.forget(broken) })
+	return fail(ctx, l.cfg, &run, fromLog, unstored, nil, func() { l.cfg.Engine.Forget(l) })
 }
 
 // readBack makes the live form of a RUNNING run from a source, and an item with the events that this has staged.
-func (en *Engine) readBack(ctx context.Context, run *data.Run, from source) (l *live, it *commit.Item, err error) {
+func readBack(ctx context.Context, cfg *runConfig, run *data.Run, from source) (l *live, it *commit.Item, err error) {
 	l, err = commit.RetryUnavailable(ctx, func() (*live, error) {
 		it = &commit.Item{}
 		if from == fromRows {
-			return en.readRows(ctx, run, it)
+			return readRows(ctx, cfg, run, it)
 		}
-		return en.readLog(ctx, run)
+		return readLog(ctx, cfg, run)
 	})
 	return l, it, err
 }
 
 // readRows makes the live form of a RUNNING run from its rows alone: in its open span, or else in a new one that it stages.
 // A state that the span has changed is as it was before the span.
-func (en *Engine) readRows(ctx context.Context, run *data.Run, it *commit.Item) (*live, error) {
-	th, err := en.store.Thread(ctx, run.ThreadKey)
+func readRows(ctx context.Context, cfg *runConfig, run *data.Run, it *commit.Item) (*live, error) {
+	th, err := cfg.Store.Thread(ctx, run.ThreadKey)
 	if err != nil {
 		return nil, err
 	}
-	last, err := en.store.LastEventID(ctx, th.Key)
+	last, err := cfg.Store.LastEventID(ctx, th.Key)
 	if err != nil {
 		return nil, err
 	}
-	seq, err := en.store.LastSeq(ctx, th.Key)
+	seq, err := cfg.Store.LastSeq(ctx, th.Key)
 	if err != nil {
 		return nil, err
 	}
-	spans, err := en.store.Spans(ctx, run.Key)
+	spans, err := cfg.Store.Spans(ctx, run.Key)
 	if err != nil {
 		return nil, err
 	}
-	l := en.newLive(run)
+	l := newLive(cfg, run)
 	l.asked.Store(true) // it may have asked
 	n := len(spans)
 	open := n > 0 && spans[n-1].Last == 0
 	if open {
-		l.span = span.Open(en.cfg.FrameBytes, &th, &spans[n-1], last, seq)
+		l.span = span.Open(cfg.FrameBytes, &th, &spans[n-1], last, seq)
 		_ = l.span.Ver.Add(agui.RunStarted{})
 	} else {
-		l.span = span.Next(en.cfg.FrameBytes, &th, run, last, seq)
+		l.span = span.Next(cfg.FrameBytes, &th, run, last, seq)
 	}
 	if err := l.load(ctx, run, spans); errors.Is(err, data.ErrUnavailable) {
 		return nil, err // any other error is about the rows, which stay as they are
@@ -239,26 +240,26 @@ func (en *Engine) readRows(ctx context.Context, run *data.Run, it *commit.Item) 
 }
 
 // readLog makes the live form of a RUNNING run from its log and rows, with all entities that its last owner left open.
-func (en *Engine) readLog(ctx context.Context, run *data.Run) (*live, error) {
-	th, err := en.store.Thread(ctx, run.ThreadKey)
+func readLog(ctx context.Context, cfg *runConfig, run *data.Run) (*live, error) {
+	th, err := cfg.Store.Thread(ctx, run.ThreadKey)
 	if err != nil {
 		return nil, err
 	}
-	spans, err := en.store.Spans(ctx, run.Key)
+	spans, err := cfg.Store.Spans(ctx, run.Key)
 	if err != nil {
 		return nil, err
 	}
 	if len(spans) == 0 || spans[len(spans)-1].Last != 0 {
 		return nil, errors.New("a running run has no open span")
 	}
-	l := en.newLive(run)
+	l := newLive(cfg, run)
 	l.asked.Store(true) // its last owner may have asked
 	last := &spans[len(spans)-1]
-	l.span = span.Open(en.cfg.FrameBytes, &th, last, last.First-1, th.LastSeq)
+	l.span = span.Open(cfg.FrameBytes, &th, last, last.First-1, th.LastSeq)
 	if err := l.load(ctx, run, spans); err != nil {
 		return nil, err
 	}
-	asked, err := en.store.Interrupts(ctx, run.Key)
+	asked, err := cfg.Store.Interrupts(ctx, run.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -272,12 +273,12 @@ func (en *Engine) readLog(ctx context.Context, run *data.Run) (*live, error) {
 			l.journal.Add(in)
 		}
 	}
-	if n, err := en.store.Queued(ctx, run.Key); err == nil {
+	if n, err := cfg.Store.Queued(ctx, run.Key); err == nil {
 		l.inbox.Store(int64(len(n)))
 	} else {
 		return nil, err
 	}
-	return l, l.span.Replay(ctx, en.store, l.journal.Owed)
+	return l, l.span.Replay(ctx, cfg.Store, l.journal.Owed)
 }
 
 // repair stages the end of the work that a crash has cut short in a run that is taken over, or in a step of a live run.

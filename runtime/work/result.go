@@ -26,7 +26,7 @@ const (
 // the result, nil if out is unchanged. A result that cannot be stored becomes a failure.
 func (c *toolCall) file(out *agui.ToolOutput) ([]data.Row, error) {
 	l := c.s.l
-	results := l.en.cfg.Results
+	results := l.cfg.Results
 	if results == nil || len(out.ResultSummary) <= loggedResult {
 		return nil, nil
 	}
@@ -76,7 +76,7 @@ var _ host.ResultOpener = (*step)(nil)
 
 // OpenResult implements [host.ResultOpener].
 func (s *step) OpenResult(ctx context.Context, call string) (io.ReadCloser, error) {
-	results := s.l.en.cfg.Results
+	results := s.l.cfg.Results
 	if results == nil {
 		return nil, plugins.ErrNoAttachment
 	}

@@ -1,10 +1,10 @@
 package work
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -21,18 +21,17 @@ type runs struct {
 	fenced    chan struct{}
 	shared    bool           // other instances write the database too
 	executing sync.WaitGroup // goroutines of the runs
-	releases  atomic.Int64   // how many runs were released
 
 	mu   sync.Mutex // guards live
 	live map[int64]*live
 }
 
-// addRun adds a run that begins. Its goroutine calls executing.Done at its end.
-func (rs *runs) addRun(l *live) {
-	rs.executing.Add(1)
+// begin adds a run and executes it.
+func (rs *runs) begin(l *live) {
 	rs.mu.Lock()
-	defer rs.mu.Unlock()
 	rs.live[l.run.Key] = l
+	rs.mu.Unlock()
+	rs.executing.Go(l.loop)
 }
 
 // forget removes a run that has ended here.
@@ -97,7 +96,7 @@ func (l *live) release() bool {
 	if !l.shut(plugins.ErrStopping) {
 		return false
 	}
-	l.mark = data.ReleasedBy(l.en.cfg.Instance, l.en.releases.Add(1), l.released+1)
+	l.mark = data.ReleasedBy(l.cfg.Instance, l.cfg.Counts.released.Add(1), l.released+1)
 	return true
 }
 
@@ -116,21 +115,19 @@ func (l *live) writeRelease() {
 		return
 	}
 	it := l.item()
-	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.en.cfg.Instance, Mark: l.mark}
-	it.Then = func(*decide.Decided) { l.en.forget(l) }
+	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.cfg.Instance, Mark: l.mark}
+	it.Then = func(*decide.Decided) { l.cfg.Engine.Forget(l) }
 	l.mark = ""
-	l.en.commits.Add(it)
+	l.cfg.Commits.Add(it)
 }
 
 // awaitEnd waits until a run with a shut gate has ended here, in either way.
-func (rs *runs) awaitEnd(l *live) error {
+func (l *live) awaitEnd() error {
 	select {
 	case <-l.over:
 		return nil
-	case <-rs.fenced:
-		return data.ErrFenced
-	case <-rs.abandoned:
-		return commit.ErrStopping
+	case <-l.cfg.Abandoned.Done():
+		return context.Cause(l.cfg.Abandoned)
 	}
 }
 

@@ -159,7 +159,7 @@ func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e ending
 	if err != nil || run.Status != data.Running || run.Owner != head.Owner {
 		return err
 	}
-	l, it, err := en.readBack(ctx, &run, fromLog)
+	l, it, err := readBack(ctx, en.exec, &run, fromLog)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
 		var run data.Run
 		run, err = commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
 		if err == nil && run.Status == data.Running && run.Owner == head.Owner {
-			err = en.fail(ctx, &run, fromLog, agentGone, nil, nil)
+			err = fail(ctx, en.exec, &run, fromLog, agentGone, nil, nil)
 		}
 	}
 	if overtaken(err) || errors.Is(err, errGoesOn) || errors.Is(err, decide.ErrNotClaimed) { // a later sweep tries again

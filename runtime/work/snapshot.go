@@ -18,7 +18,7 @@ import (
 func (rs *runs) Snapshot(ctx context.Context, t *tail.Tail, limit int) (tail.Snapshot, error) {
 	return whole(ctx, rs, t, func() (tail.Snapshot, error) {
 		if l := rs.liveOn(t.Key()); l != nil {
-			return l.snapshot(ctx, limit)
+			return l.snapshot(ctx, limit, rs.await)
 		}
 		s, err := t.Settled(ctx, limit)
 		if rs.shared && errors.Is(err, tail.ErrChanged) {
@@ -34,7 +34,7 @@ func (rs *runs) RunSnapshot(ctx context.Context, t *tail.Tail, run *data.Run) (t
 	return whole(ctx, rs, t, func() (tail.RunSnapshot, error) {
 		return t.OfRun(ctx, run, func(ctx context.Context) (tail.Snapshot, error) {
 			if l := rs.liveRun(run.Key); l != nil {
-				return l.snapshot(ctx, tail.LatestMessages)
+				return l.snapshot(ctx, tail.LatestMessages, rs.await)
 			}
 			if rs.shared {
 				return t.Growing(ctx)
@@ -87,7 +87,7 @@ func (rs *runs) await(ctx context.Context, changed <-chan struct{}) error {
 
 // snapshot returns the thread as the run has left it so far. It fails with tail.ErrChanged when the run's span ends
 // meanwhile.
-func (l *live) snapshot(ctx context.Context, limit int) (tail.Snapshot, error) {
+func (l *live) snapshot(ctx context.Context, limit int, await func(context.Context, <-chan struct{}) error) (tail.Snapshot, error) {
 	l.mu.Lock()
 	if l.span.Gate() != nil {
 		l.mu.Unlock()
@@ -99,14 +99,14 @@ func (l *live) snapshot(ctx context.Context, limit int) (tail.Snapshot, error) {
 	partial := l.span.Partial(folded)
 	l.mu.Unlock()
 
-	if err := l.stored(ctx, s.After); err != nil {
+	if err := l.stored(ctx, s.After, await); err != nil {
 		return tail.Snapshot{}, err
 	}
-	rows, err := l.en.cfg.Logs.Messages(ctx, l.t.Key(), s.After, limit)
+	rows, err := l.cfg.Logs.Messages(ctx, l.t.Key(), s.After, limit)
 	if err != nil {
 		return tail.Snapshot{}, err
 	}
-	s.Messages = tail.Newest(asOf(rows, folded, partial), l.en.cfg.FrameBytes)
+	s.Messages = tail.Newest(asOf(rows, folded, partial), l.cfg.FrameBytes)
 	return s, nil
 }
 
@@ -129,7 +129,7 @@ func asOf(rows []data.Message, folded []agui.Message, partial []data.Message) []
 }
 
 // stored waits until the run's event of that id is stored.
-func (l *live) stored(ctx context.Context, id int64) error {
+func (l *live) stored(ctx context.Context, id int64, await func(context.Context, <-chan struct{}) error) error {
 	for {
 		changed := l.t.Changed()
 		done := l.t.Committed() >= id
@@ -138,11 +138,21 @@ func (l *live) stored(ctx context.Context, id int64) error {
 			return tail.ErrChanged
 		case done:
 			return nil
-		case l.en.liveRun(l.run.Key) != l:
+		case l.isOver():
 			return tail.ErrChanged
 		}
-		if err := l.en.await(ctx, changed); err != nil {
+		if err := await(ctx, changed); err != nil {
 			return err
 		}
+	}
+}
+
+// isOver reports whether the run has ended here.
+func (l *live) isOver() bool {
+	select {
+	case <-l.over:
+		return true
+	default:
+		return false
 	}
 }

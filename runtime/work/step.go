@@ -123,7 +123,7 @@ func (s *step) own(ev agui.Event) error {
 		return err
 	}
 	taken, err := commit.RetryUnavailable(s.w.Ctx, func() ([]data.MessageHead, error) {
-		return l.en.store.MessageHeads(s.w.Ctx, l.span.Thread.Key, ids)
+		return l.cfg.Store.MessageHeads(s.w.Ctx, l.span.Thread.Key, ids)
 	})
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (s *step) memo(u plugins.Use) (*data.Memo, error) {
 	l := s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.journal.Memo(&l.run, s.w.Step, u, 2*l.en.cfg.RunMessages) // a tool's result in a Do is recorded for both
+	return l.journal.Memo(&l.run, s.w.Step, u, 2*l.cfg.RunMessages) // a tool's result in a Do is recorded for both
 }
 
 // write queues a memo as it is now, with evs.
@@ -404,7 +404,7 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 		return nil, err
 	}
 	l.source.Room()
-	queued, err := commit.RetryUnavailable(s.w.Ctx, func() ([]data.Message, error) { return l.en.store.Queued(ctx, l.run.Key) })
+	queued, err := commit.RetryUnavailable(s.w.Ctx, func() ([]data.Message, error) { return l.cfg.Store.Queued(ctx, l.run.Key) })
 	if err != nil {
 		return nil, err
 	}
@@ -424,7 +424,7 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 	it := l.item()
 	it.Done = []func(error){func(err error) { stored <- err }}
 	if err := l.span.Take(it, queued); err != nil {
-		l.en.commits.Add(it) // numbered events are written
+		l.cfg.Commits.Add(it) // numbered events are written
 		l.mu.Unlock()
 		return nil, err
 	}
@@ -434,7 +434,7 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 	l.inbox.Add(-int64(len(queued)))
 	m.Done, m.Output = true, data.MustJSON(msgs)
 	l.record(it, new(*m))
-	l.en.commits.Add(it)
+	l.cfg.Commits.Add(it)
 	l.mu.Unlock()
 	return msgs, <-stored
 }

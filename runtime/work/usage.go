@@ -69,30 +69,30 @@ func (s *step) count(m *data.Memo, call *journal.Spent, first bool) (reached []d
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	used := &data.CallUsage{Project: l.run.Project, User: l.run.User, Agent: l.run.WorkflowID, At: call.At, Usage: call.TokenUsage}
-	used.Cost, _ = l.en.cfg.Prices.Cost(used.Usage)
+	used.Cost, _ = l.cfg.Prices.Cost(used.Usage)
 	if first {
 		used.Calls = 1
 	}
 	var counted []data.Row
 	if used.Used() {
-		reached = l.en.budget.Count(used, l.run.Usage)
+		reached = l.cfg.Budget.Count(used, l.run.Usage)
 		counted = append(counted, used)
 	}
-	l.en.measures.Tokens(used.Usage)
+	l.cfg.Measures.Tokens(used.Usage)
 	closed := l.span.Gate()
 	if closed == nil && s.w.Ended { // a step that has run out of time may still count
 		closed = plugins.ErrEnded
 	}
 	if closed != nil { // the run has ended, but the tokens are used
 		if len(counted) > 0 {
-			l.en.commits.Add(&commit.Item{Owner: ownerOf(&l.run.RunHead), Rows: counted})
+			l.cfg.Commits.Add(&commit.Item{Owner: ownerOf(&l.run.RunHead), Rows: counted})
 		}
 		return reached, closed
 	}
 	m.Event = l.span.Last()
 	l.journal.ModelEnded(*call)
 	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), used.Usage) // queued rows keep their slices
-	l.en.budget.CountRun(&l.spending, l.run.Usage)                     // before the call's reservation is lowered by it
+	l.cfg.Budget.CountRun(&l.spending, l.run.Usage)                    // before the call's reservation is lowered by it
 	rows := []data.Row{l.journal.Add(m), &data.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
 	l.put(append(rows, counted...)...)
 	return reached, nil
