@@ -24,15 +24,6 @@ func (l *live) spender() data.Spender {
 	return data.Spender{Project: l.run.Project, User: l.run.User, Agent: l.run.WorkflowID}
 }
 
-// BudgetsOf returns the budgets of a project with their use by all instances, or what is known of it: see [budget.Ledger.InProject].
-func (en *Engine) BudgetsOf(project, user string) []data.BudgetState {
-	now := time.Now()
-	if en.shared {
-		en.logUnshared(en.budget.Load(en.abandoned, project, now))
-	}
-	return en.budget.InProject(project, user, now)
-}
-
 // MayCallModel refuses a call of a model while a budget is used up. If the budget asks, the run waits for an operator.
 func (s *step) MayCallModel() error {
 	l := s.l
@@ -238,13 +229,4 @@ func raisedBy(run *data.RunHead, in *data.Interrupt, payload json.RawMessage) []
 	}
 	b := data.Budget{Unit: asked.Unit}
 	return []data.Row{&data.Raise{Budget: asked.Name, Project: run.Project, Subject: asked.Subject, From: *asked.Since, Amount: b.Amount(d.Limit)}}
-}
-
-// raised applies the raises among rows that were committed.
-func (en *Engine) raised(rows []data.Row) {
-	for _, row := range rows {
-		if r, ok := row.(*data.Raise); ok {
-			en.budget.Raise(r)
-		}
-	}
 }

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
-	"github.com/batonrun/baton/runtime/span"
 )
 
 // dispatcher is the engine for its queue and its runs.
@@ -49,20 +47,19 @@ func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *queue
 	th, run := c.Thread, c.Run // copies: the live run must not retain the whole request
 	run.Status, run.Generation = data.Queued, 1
 	l := newLive(en.exec, &run)
-	if l.unfit != nil {
-		return nil, l.unfit
+	if err := l.Unfit(); err != nil {
+		return nil, err
 	}
-	l.reserved = reserved
 	queued := slices.Clone(c.Messages)
 	for i := range queued {
 		queued[i].ThreadKey, queued[i].RunKey = th.Key, run.Key
 	}
-	it, err := l.claiming(ctx, &th, &run, queued)
+	it, err := l.Claim(ctx, &th, &run, queued, reserved)
 	if err != nil {
 		return nil, err
 	}
 	if c.New {
-		l.history.first(slices.Clone(queued)) // guards hide those of the span
+		l.HasAll(queued)
 	}
 	c.Claim = it.Command.(*decide.Claim)
 	it.Command = c
@@ -118,7 +115,7 @@ func (d dispatcher) Unclaimed(run *data.RunHead, err error) {
 	}
 	if e != nil {
 		d.en.about(run).Error("run cannot be claimed", "error", err)
-		err = d.en.closeRun(run.ThreadKey, run.Key, ending{status: data.Failed, err: e}, unclaimed)
+		err = d.en.closeRun(run.ThreadKey, run.Key, failedWith(e), unclaimed)
 	}
 	d.pause(run, err)
 }
@@ -165,19 +162,18 @@ func (en *Engine) claiming(ctx context.Context, head *data.RunHead, reserved *qu
 		return nil, decide.ErrNotClaimed
 	}
 	l := newLive(en.exec, &run)
-	if l.unfit != nil {
-		return nil, fmt.Errorf("%w: %w", errUnfit, l.unfit)
+	if err := l.Unfit(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnfit, err)
 	}
 	if en.exec.Engine.Declines(l) {
 		return nil, queue.ErrElsewhere
 	}
-	l.reserved = reserved
-	return l.claiming(ctx, &th, &run, queued)
+	return l.Claim(ctx, &th, &run, queued, reserved)
 }
 
 // Declines implements engine: a run is left to others if some agents or tools of its workflow are lacking here.
 func (d dispatcher) Declines(l *live) bool {
-	return d.en.shared && !d.en.fleet.Executes(&l.run.RunHead, l.plan())
+	return d.en.shared && !d.en.fleet.Executes(l.Head(), l.Plan())
 }
 
 // HandsOver implements engine. A run that no other server can execute stays until the end of the drain.
@@ -185,7 +181,7 @@ func (d dispatcher) HandsOver(l *live) bool {
 	if !d.en.handing.Load() {
 		return false
 	}
-	elsewhere, _ := d.en.fleet.Others(&l.run.RunHead, l.plan())
+	elsewhere, _ := d.en.fleet.Others(l.Head(), l.Plan())
 	return elsewhere
 }
 
@@ -197,15 +193,6 @@ func (d dispatcher) Decide(it *commit.Item) error { return d.en.decide(it) }
 func (d dispatcher) Go(f func())                  { d.en.tasks.Go(f) }
 func (d dispatcher) Rest() bool                   { return d.en.rest() }
 
-// plan returns the nodes of the run's graph.
-func (l *live) plan() []plugins.Node {
-	nodes := make([]plugins.Node, len(l.nodes.Graph.Nodes))
-	for i, n := range l.nodes.Graph.Nodes {
-		nodes[i] = n.Node
-	}
-	return nodes
-}
-
 // unexecuted reads a run that is not executed, its thread, and its queued messages.
 func unexecuted(ctx context.Context, store data.Store, threadKey, key int64) (th data.Thread, run data.Run, queued []data.Message, err error) {
 	if run, err = store.Run(ctx, key); err != nil {
@@ -216,38 +203,4 @@ func unexecuted(ctx context.Context, store data.Store, threadKey, key int64) (th
 	}
 	queued, err = store.Queued(ctx, key)
 	return th, run, queued, err
-}
-
-// claiming prepares the claim: the events that open the span, numbered after the thread's last event.
-func (l *live) claiming(ctx context.Context, th *data.Thread, run *data.Run, queued []data.Message) (*commit.Item, error) {
-	l.span = span.Next(l.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
-	c := &decide.Claim{
-		Thread: th.Key, Run: run.Key, Instance: l.cfg.Instance, Project: run.Project, User: run.User, Caps: l.cfg.Caps, Span: l.span.Row,
-	}
-	it := &commit.Item{}
-	o := &opening{l: l, it: it, th: th, row: run}
-	if err := o.open(ctx, queued); err != nil {
-		return nil, err
-	}
-	c.Basis = decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued), o.answers)
-	c.Shows, c.Rows, c.Events = l.span.Began.Shows, it.Rows, it.Events
-	claim := &commit.Item{Owner: ownerOf(&l.run.RunHead), Records: it.Records, Command: c, Then: l.begins}
-	for i := range it.Events {
-		claim.Bytes += len(it.Events[i].Payload)
-	}
-	return claim, nil
-}
-
-// begins makes the run live and executes it, as decided.
-func (l *live) begins(out *decide.Decided) {
-	l.run.RunHead = out.Run
-	l.offer = l.cfg.Offers.holdOffer()
-	ctx, traced := l.cfg.Tracer.Begin(l.cfg.Tracer.Within(l.cfg.Abandoned, l.input.Trace), l.op(OpRun, l.run.WorkflowID, ""))
-	l.traced = traced
-	l.ctx, l.cancel = context.WithCancelCause(ctx)
-	l.plugins = l.offer.plugins.For(l.run.Project)
-	l.t = l.cfg.Logs.Hold(l.span.Thread.Key, l.span.Thread.ID)
-	l.t.Begin(l.span.Last()) // the events of the claim and of the last owner are stored
-	l.cfg.Queue.Settle(l.reserved, l.span.Fold.Grown())
-	l.cfg.Engine.Begin(l)
 }

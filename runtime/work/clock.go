@@ -53,18 +53,3 @@ func (c *clock) add(n int) {
 		c.timer.Reset(c.left)
 	}
 }
-
-const refusedPause = 5 * time.Second
-
-// rest waits before a command that the database has refused is tried again. It reports false when the runtime stops.
-func (en *Engine) rest() bool {
-	t := time.NewTimer(refusedPause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-en.quit:
-	case <-en.abandoned.Done():
-	}
-	return false
-}

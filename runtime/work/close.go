@@ -1,7 +1,6 @@
 package work
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/quota"
-	"github.com/batonrun/baton/runtime/span"
 )
 
 // Cancel cancels a run, whether or not it is executed here. Unless generation is 0, it cancels only that generation.
@@ -28,10 +26,10 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 	patience := time.Now().Add(en.cfg.Commits.Patience)
 	asked := false
 	for tries := 0; tries < 3; {
-		if l := en.liveRun(c.Run); l != nil && (c.Project == "" || c.Project == l.run.Project) && !c.Moved(&l.run.RunHead) {
-			err := l.end(cancelledBy(c.By))
+		if l := en.liveRun(c.Run); l != nil && (c.Project == "" || c.Project == l.Head().Project) && !c.Moved(l.Head()) {
+			err := l.End(cancelledBy(c.By))
 			if errors.Is(err, decide.ErrSettled) { // it is ending already, and its outcome follows
-				err = l.awaitEnd()
+				err = l.AwaitEnd()
 			} else if err == nil {
 				return nil
 			}
@@ -95,7 +93,20 @@ func unclaimed(run *data.Run, _ []data.Span) bool {
 // claimed. It fails with errGoesOn unless still accepts the run.
 func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*data.Run, []data.Span) bool) error {
 	for {
-		it, err := commit.RetryUnavailable(en.abandoned, func() (*commit.Item, error) { return en.closing(en.abandoned, threadKey, key, e, still) })
+		it, err := commit.RetryUnavailable(en.abandoned, func() (*commit.Item, error) {
+			th, run, queued, err := unexecuted(en.abandoned, en.store, threadKey, key)
+			if err != nil {
+				return nil, err
+			}
+			spans, err := en.store.Spans(en.abandoned, key)
+			if err != nil {
+				return nil, err
+			}
+			if !still(&run, spans) {
+				return nil, errGoesOn
+			}
+			return closeItem(en.abandoned, en.exec, &th, &run, spans, queued, e)
+		})
 		if err != nil {
 			return err
 		}
@@ -103,35 +114,4 @@ func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*data.Run,
 			return err
 		}
 	}
-}
-
-// closing prepares the end of a run that is not executed.
-func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, still func(*data.Run, []data.Span) bool) (*commit.Item, error) {
-	th, run, queued, err := unexecuted(ctx, en.store, threadKey, key)
-	if err != nil {
-		return nil, err
-	}
-	spans, err := en.store.Spans(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	if !still(&run, spans) {
-		return nil, errGoesOn
-	}
-	l := newLive(en.exec, &run)
-	l.span = span.Next(en.cfg.FrameBytes, &th, &run, th.LastEventID, th.LastSeq)
-	it := &commit.Item{Owner: ownerOf(&run.RunHead)}
-	o := &opening{l: l, it: it, th: &th, row: &run}
-	if err := o.lastWords(ctx, spans, queued, e); err != nil {
-		return nil, err
-	}
-	basis := decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued), o.answers)
-	row := l.span.Row
-	row.Last = l.span.Last()
-	it.Command = &decide.Finish{
-		Thread: th.Key, Run: key, Basis: &basis, To: e.status, Span: row, Seq: l.span.Seq(), Error: e.err, By: e.by, Trace: l.input.Trace,
-		Rows: append(it.Rows, &data.Withdraw{RunKey: key}), Events: it.Events,
-	}
-	it.Rows, it.Events = nil, nil
-	return it, nil
 }

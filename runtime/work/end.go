@@ -47,9 +47,9 @@ func cancelledBy(by decide.By) ending {
 	return ending{status: data.Cancelled, cause: plugins.ErrCancelled, by: by}
 }
 
-// end shuts the gate of the span, so that no event follows, and decides the end. It fails with decide.ErrSettled when the run was
+// End shuts the gate of the span, so that no event follows, and decides the end. It fails with decide.ErrSettled when the run was
 // settled before, or was taken away.
-func (l *live) end(e ending) error {
+func (l *live) End(e ending) error {
 	l.mu.Lock()
 	if !l.shut(e.cause) {
 		l.mu.Unlock()
@@ -119,7 +119,7 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 		Thread: l.span.Thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.Row, State: l.span.NewState(), Error: e.err,
 		Node: e.node, By: e.by, Trace: l.input.Trace,
 	}
-	if e.status == data.Cancelled && (again || l.inbox.Load() > 0) {
+	if e.status == data.Cancelled && (again || l.Inbox.Load() > 0) {
 		queued, err := l.waiting()
 		if err != nil {
 			return nil, err
@@ -142,11 +142,7 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 	if owner != l.cfg.Instance {
 		c.Last = c.Events[0].ID - 1
 	}
-	it := &commit.Item{Owner: ownerOf(&l.run.RunHead), Records: slices.Concat(closers.Records, tail.Records), Command: c}
-	for i := range c.Events {
-		it.Bytes += len(c.Events[i].Payload)
-	}
-	return it, nil
+	return &commit.Item{Owner: ownerOf(&l.run.RunHead), Records: slices.Concat(closers.Records, tail.Records), Command: c, Bytes: sizeOf(c.Events)}, nil
 }
 
 // resultRows returns the rows of a run that is over: its result, and the end of its questions.
@@ -228,3 +224,21 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 
 // summaryBytes is the maximum length of the answer in a run's row.
 const summaryBytes = 4 << 10
+
+// cancelledElsewhere returns the ending of a run that another instance has asked its owner to cancel. That instance may have ended since.
+func (l *live) cancelledElsewhere(owner string) (ending, error) {
+	asks, err := commit.RetryUnavailable(l.cfg.Abandoned, func() ([]data.CancelAsk, error) {
+		return l.cfg.Store.CancelAsks(l.cfg.Abandoned, owner)
+	})
+	var by decide.By
+	if i := slices.IndexFunc(asks, func(a data.CancelAsk) bool { return a.RunKey == l.run.Key }); i >= 0 {
+		by.Request = asks[i].By
+	}
+	return cancelledBy(by), err
+}
+
+// Over ends AwaitEnd, and gives back the memory of the run's messages.
+func (l *live) Over() {
+	close(l.over)
+	l.reserved.ReleaseMessages()
+}

@@ -57,14 +57,6 @@ type Config struct {
 	Results    Results // nil leaves all results in the log
 }
 
-// Results are the files of results that are too large for the log.
-type Results interface {
-	// AddResult stores a result. The file is removed unless a data.AttachmentUse of its key is stored.
-	AddResult(ctx context.Context, project, user string, thread int64, call, text string) (key int64, err error)
-	// OpenResult opens a result, or fails with a refusal if it has no file.
-	OpenResult(ctx context.Context, thread int64, call string) (data.Attachment, io.ReadCloser, error)
-}
-
 // Limits are the limits on runs. A zero field means its default.
 type Limits struct {
 	Runs           int // runs at once in this process, default one per MiB of memory, at most 10 000
@@ -255,7 +247,7 @@ func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, e
 		if l := en.liveRun(cmd.Run); l == nil {
 			en.link.Hint(bus.Inbox, cmd.Run)
 		} else if out.Message == cmd.Message.ID {
-			l.inbox.Add(1)
+			l.Inbox.Add(1)
 		}
 	}}
 	err := en.decide(it)
@@ -366,9 +358,6 @@ func (en *Engine) show(batch []*commit.Item) {
 		}
 	}
 	for _, it := range batch {
-		if it.Err == nil && it.Out != nil {
-			en.raised(it.Out.Rows)
-		}
 		if it.Err != nil && (it.Out == nil || !it.Out.Gone) {
 			continue
 		}
@@ -379,8 +368,13 @@ func (en *Engine) show(batch []*commit.Item) {
 			change = &tail.Change{Busy: out.Busy(), Here: en.executes(out), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
 		}
 		for _, row := range rows {
-			if in, ok := row.(*data.Interrupt); ok && in.ExpiresAt != nil {
-				en.expiresAt(*in.ExpiresAt)
+			switch row := row.(type) {
+			case *data.Raise:
+				en.budget.Raise(row)
+			case *data.Interrupt:
+				if row.ExpiresAt != nil {
+					en.expiresAt(*row.ExpiresAt)
+				}
 			}
 		}
 		en.cfg.Logs.Deliver(thread, it.Records, rows, change)
@@ -406,7 +400,7 @@ func (en *Engine) show(batch []*commit.Item) {
 func (en *Engine) lost(err error) {
 	en.log.Error("this instance may not write any more", "error", err)
 	for _, l := range en.allLive() {
-		l.drop(err)
+		l.Drop(err)
 	}
 	if errors.Is(err, data.ErrFenced) {
 		en.fences.Add(1)

@@ -61,3 +61,11 @@ type runConfig struct {
 	Attachment func(ctx context.Context, project, user, bucket, path string) (data.Attachment, io.ReadCloser, error) // nil when there are none
 	Results    Results                                                                                               // nil leaves all results in the log
 }
+
+// Results are the files of results that are too large for the log.
+type Results interface {
+	// AddResult stores a result. The file is removed unless a data.AttachmentUse of its key is stored.
+	AddResult(ctx context.Context, project, user string, thread int64, call, text string) (key int64, err error)
+	// OpenResult opens a result, or fails with a refusal if it has no file.
+	OpenResult(ctx context.Context, thread int64, call string) (data.Attachment, io.ReadCloser, error)
+}

@@ -13,9 +13,9 @@ import (
 	"github.com/batonrun/baton/runtime/span"
 )
 
-// loop executes the run's graph until it ends, waits or is taken away. The run keeps its slot until its end is stored and each worker
+// Execute executes the run's graph until it ends, waits or is taken away. The run keeps its slot until its end is stored and each worker
 // and tool that it started has returned, also one that ignores its context.
-func (l *live) loop() {
+func (l *live) Execute() {
 	l.execute()
 	l.cancel(plugins.ErrEnded)
 	l.untrace()
@@ -26,7 +26,7 @@ func (l *live) loop() {
 	l.calls.running.Wait()
 	grace.Stop()
 	l.writeRelease()
-	_ = l.awaitEnd() // somebody else may end it; an error says that nothing begins here any more
+	_ = l.AwaitEnd() // somebody else may end it; an error says that nothing begins here any more
 	l.cfg.Offers.releaseOffer(l.offer)
 	l.t.Release()
 	l.cfg.Queue.Leave(&l.run.RunHead, l.reserved)
@@ -51,7 +51,7 @@ func (l *live) execute() {
 	in, err := l.prompt(limit)
 	if err != nil && limit.Err() == nil {
 		l.log().Error("run fails", "error", err)
-		l.settle(failedWith(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}))
+		l.Settle(failedWith(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}))
 		return
 	}
 	results := make(chan nodeResult, len(l.nodes.Graph.Nodes))
@@ -65,7 +65,7 @@ func (l *live) execute() {
 			continue
 		}
 		if err != nil {
-			l.settle(failedWith(l.explain(l.run.WorkflowID, err)))
+			l.Settle(failedWith(l.explain(l.run.WorkflowID, err)))
 			return
 		}
 		for _, n := range ready {
@@ -82,7 +82,7 @@ func (l *live) execute() {
 			})
 		}
 		if running == 0 {
-			l.settle(l.completed())
+			l.Settle(l.completed())
 			return
 		}
 		select {
@@ -92,7 +92,7 @@ func (l *live) execute() {
 			if r.failed != nil && limit.Err() == nil {
 				e := failedWith(r.failed)
 				e.node = r.node
-				l.settle(e)
+				l.Settle(e)
 				return
 			}
 		case <-limit.Done():
@@ -107,13 +107,13 @@ func (l *live) overrun(cause error) {
 		e = &agui.OutputError{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
 	}
 	if l.ctx.Err() == nil {
-		l.settle(failedWith(e))
+		l.Settle(failedWith(e))
 	}
 }
 
-// settle ends the run's span. It is no error if the span has already ended.
-func (l *live) settle(e ending) {
-	if err := l.end(e); err != nil && !errors.Is(err, decide.ErrSettled) {
+// Settle ends the run's span, unless it has already ended.
+func (l *live) Settle(e ending) {
+	if err := l.End(e); err != nil && !errors.Is(err, decide.ErrSettled) {
 		l.log().Error("run could not be settled", "error", err)
 	}
 }

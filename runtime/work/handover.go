@@ -2,13 +2,13 @@ package work
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"time"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/decide"
 )
 
 // An instance of a cluster that stops hands its runs over: each worker waits at its next record, and once nothing else of the run is
@@ -18,52 +18,7 @@ const (
 	// maxReleases is how often a run is handed over without a new record in between. Then it stays until Config.Drain has passed, so that
 	// servers which stop one after the other do not starve it.
 	maxReleases = 5
-	// drainEach is the pause between two checks of whether a stopping instance has drained.
-	drainEach = 50 * time.Millisecond
 )
-
-// drain waits until all runs have ended or are handed over, and the streams of those are over, or until ctx is done. ended is closed
-// when no run is left.
-func (en *Engine) drain(ctx context.Context, ended <-chan struct{}) {
-	if !en.shared || !en.committing.Load() {
-		select {
-		case <-ended:
-		case <-ctx.Done():
-		}
-		return
-	}
-	defer en.handing.Store(false)
-	en.fleet.Expect() // watch has ended
-	tick := time.NewTicker(drainEach)
-	defer tick.Stop()
-	for asked := (time.Time{}); ctx.Err() == nil; {
-		if time.Since(asked) >= watchEach {
-			asked = time.Now()
-			err := en.fleet.Meet(ctx)
-			successor, failed := en.store.Drain(ctx)
-			en.logUnshared(errors.Join(err, failed))
-			en.handing.Store(successor)
-		}
-		select {
-		case <-ended:
-			if !en.handing.Load() || en.shown.Load() == 0 {
-				return
-			}
-		default:
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
-}
-
-// Show counts a stream that shows a run to the client that has started it, until the returned function is called. Shutdown waits for
-// such streams once runs are handed over.
-func (en *Engine) Show() (end func()) {
-	en.shown.Add(1)
-	return func() { en.shown.Add(-1) }
-}
 
 // pass is called where a worker begins to make a record, or has made one. It returns nil unless the run is handed over: then it waits
 // for that, and the worker gets nothing from the record. The clock of the worker's step stands still meanwhile.
@@ -147,5 +102,56 @@ func (l *live) progressed(it *commit.Item) {
 	if l.run.Attempt > 0 {
 		l.run.Attempt = 0
 		it.Rows = append(it.Rows, &data.RunCrashes{Key: l.run.Key})
+	}
+}
+
+// Release releases the run, if it is not ending already, and writes nothing to its log: it goes on at the next start.
+func (l *live) Release() {
+	l.mu.Lock()
+	due := l.release()
+	l.mu.Unlock()
+	if due {
+		l.letGo()
+	}
+}
+
+// release shuts the gate of a run that is to be released. It reports false for a run that is already ending. The caller then calls
+// letGo. l.mu is held.
+func (l *live) release() bool {
+	if !l.shut(plugins.ErrStopping) {
+		return false
+	}
+	l.mark = data.ReleasedBy(l.cfg.Instance, l.cfg.Counts.released.Add(1), l.released+1)
+	return true
+}
+
+// letGo stops the workers of a run that is released.
+func (l *live) letGo() {
+	l.log().Info("run is released", "agent", l.run.WorkflowID)
+	l.cancel(plugins.ErrStopping)
+}
+
+// writeRelease queues the release of a run that was let go, once. Its workers have returned or were abandoned, because another instance
+// may call them at once.
+func (l *live) writeRelease() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mark == "" {
+		return
+	}
+	it := l.item()
+	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.cfg.Instance, Mark: l.mark}
+	it.Then = func(*decide.Decided) { l.cfg.Engine.Forget(l) }
+	l.mark = ""
+	l.cfg.Commits.Add(it)
+}
+
+// AwaitEnd waits until a run with a shut gate has ended here, in either way.
+func (l *live) AwaitEnd() error {
+	select {
+	case <-l.over:
+		return nil
+	case <-l.cfg.Abandoned.Done():
+		return context.Cause(l.cfg.Abandoned)
 	}
 }

@@ -23,8 +23,10 @@ type history struct {
 	read  int  // the limit with which rows were read; 0 before
 }
 
-// first sets all messages of a thread that has no others.
-func (h *history) first(rows []data.Message) { h.rows, h.read = rows, tail.LatestMessages }
+// HasAll sets all messages of a thread that has no others.
+func (l *live) HasAll(rows []data.Message) {
+	l.history.rows, l.history.read = slices.Clone(rows), tail.LatestMessages // guards hide those of the span
+}
 
 // messages implements plugins.Host.
 func (h *history) messages(ctx context.Context, l *live, limit int) ([]agui.Message, bool, error) {

@@ -107,8 +107,8 @@ func (l *live) retake(ctx context.Context) {
 	}
 }
 
-// waitOf returns why an executing run has no slot, or nil.
-func (l *live) waitOf() *queue.Wait {
+// WaitOf returns why an executing run has no slot, or nil.
+func (l *live) WaitOf() *queue.Wait {
 	r := &l.rests
 	r.mu.Lock()
 	defer r.mu.Unlock()

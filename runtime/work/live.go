@@ -45,7 +45,7 @@ type live struct {
 	dead    atomic.Bool // broken was called
 	history history
 	asked   atomic.Bool  // it has asked a question, or waits for a client's tool
-	inbox   atomic.Int64 // messages that wait for Next
+	Inbox   atomic.Int64 // messages that wait for Next
 
 	agentPlaces, callPlaces places
 
@@ -129,6 +129,18 @@ func newLive(cfg *runConfig, run *data.Run) *live {
 	l.nodes = plan.New(g)
 	return l
 }
+
+// Unfit returns the reason why the run cannot be executed, or nil.
+func (l *live) Unfit() error { return l.unfit }
+
+// Head returns the run as it was claimed. It must not be changed.
+func (l *live) Head() *data.RunHead { return &l.run.RunHead }
+
+// Thread returns the key of the run's thread.
+func (l *live) Thread() int64 { return l.t.Key() }
+
+// Trace returns the operation that the run belongs to: see Tracer.Parent.
+func (l *live) Trace() string { return l.input.Trace }
 
 // item returns an entry of the commit queue for the run's events.
 func (l *live) item() *commit.Item {
@@ -288,8 +300,8 @@ func (l *live) shut(cause error) bool {
 	return true
 }
 
-// drop stops the workers and writes nothing to the log: the run belongs to another instance, or to the next start.
-func (l *live) drop(cause error) {
+// Drop stops the workers and writes nothing to the log: the run belongs to another instance, or to the next start.
+func (l *live) Drop(cause error) {
 	l.mu.Lock()
 	l.shut(cause)
 	l.mu.Unlock()
@@ -304,7 +316,7 @@ func (l *live) broken(err error) {
 	}
 	l.log().Error("run fails: its events could not be stored", "error", err)
 	l.source.Lose()
-	l.drop(err)
+	l.Drop(err)
 	l.cfg.Engine.Go(func() { // ends with its commit
 		err := l.failBroken(l.cfg.Abandoned)
 		settled := func() bool { return errors.Is(err, decide.ErrSettled) || errors.Is(err, data.ErrNotFound) }

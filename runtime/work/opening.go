@@ -42,7 +42,7 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 		if err := o.l.load(ctx, o.row, spans); err != nil {
 			return err
 		}
-		o.l.inbox.Store(int64(len(queued)))
+		o.l.Inbox.Store(int64(len(queued)))
 		if err := o.l.span.Started(o.it, o.row, nil, answersIn(asked), traceID(o.l.input.Trace)); err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 		queued = slices.Concat([]data.Message{m}, queued)
 	}
 	first, rest := fitting(queued, o.l.cfg.FrameBytes)
-	o.l.inbox.Store(int64(len(rest))) // they come with its next Next, or the run is continued for them
+	o.l.Inbox.Store(int64(len(rest))) // they come with its next Next, or the run is continued for them
 	if err := o.l.span.Started(o.it, o.row, first, nil, traceID(o.l.input.Trace)); err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ func TestRuns_ForgetOnce(t *testing.T) {
 	for range 2 {
 		rs.forget(l)
 	}
-	if err := l.awaitEnd(); err != nil || rs.countRuns() != 0 {
+	if err := l.AwaitEnd(); err != nil || rs.countRuns() != 0 {
 		t.Errorf("%d runs are left, %v", rs.countRuns(), err)
 	}
 }

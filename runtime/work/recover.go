@@ -14,66 +14,6 @@ import (
 	"github.com/batonrun/baton/runtime/span"
 )
 
-// recover completes the deletions that earlier instances began, and takes over the runs that they left RUNNING. In a cluster it leaves both
-// to deleteRest and share, so that they do not keep a server from serving.
-func (en *Engine) recover(ctx context.Context) error {
-	if en.shared {
-		return nil
-	}
-	if err := en.finishDeletions(ctx); err != nil {
-		return err
-	}
-	return en.takeOrphans(ctx)
-}
-
-// takeOverNow takes over a run as it is now, and again if it has changed meanwhile.
-func (en *Engine) takeOverNow(ctx context.Context, key int64) error {
-	for {
-		run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, key) })
-		if err != nil {
-			return err
-		}
-		if run.Status != data.Running {
-			return nil
-		}
-		if err := en.takeOver(ctx, &run); !errors.Is(err, decide.ErrStale) {
-			return err
-		}
-	}
-}
-
-// takeOver takes over a run for which there is room. In a cluster it fails with a queue.NoRoom or with queue.ErrElsewhere.
-func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
-	if !run.Released() {
-		crashed, err := commit.RetryUnavailable(ctx, func() (bool, error) { return crashed(ctx, en.store, run.Owner) })
-		if err != nil {
-			return err
-		}
-		if crashed {
-			run.Attempt++
-		}
-	}
-	reserved, err := en.queue.Reserve(en.abandoned, &run.RunHead)
-	if err != nil {
-		return err
-	}
-	begins, err := takeOver(ctx, en.exec, run, reserved)
-	if !begins {
-		en.queue.GiveBack(reserved)
-	}
-	return err
-}
-
-// crashed reports whether an instance that has left runs RUNNING did not end in good order. An unknown instance counts as
-// crashed.
-func crashed(ctx context.Context, store data.Store, instance string) (bool, error) {
-	in, err := store.Instance(ctx, instance)
-	if errors.Is(err, data.ErrNotFound) {
-		return true, nil
-	}
-	return in.End != data.EndLeft && in.End != data.EndFenced, err
-}
-
 // takeOver makes this instance the owner of a run, and executes it if it returns true. It fails a run that cannot be executed or has crashed
 // too often.
 func takeOver(ctx context.Context, cfg *runConfig, run *data.Run, reserved *queue.Reservation) (begins bool, err error) {
@@ -161,6 +101,20 @@ func fail(ctx context.Context, cfg *runConfig, run *data.Run, from source, e *ag
 		return fail(ctx, cfg, run, fromLog, unstored, err, then)
 	}
 	return fail(ctx, cfg, run, fromRows, e, err, then)
+}
+
+// endOrphan ends a RUNNING run that is not executed here.
+func endOrphan(ctx context.Context, cfg *runConfig, run *data.Run, e ending) error {
+	l, it, err := readBack(ctx, cfg, run, fromLog)
+	if err != nil {
+		return err
+	}
+	return l.endReadBack(it, e, nil)
+}
+
+// failRun ends a RUNNING run that is not executed here as failed.
+func failRun(ctx context.Context, cfg *runConfig, run *data.Run, e *agui.OutputError) error {
+	return fail(ctx, cfg, run, fromLog, e, nil, nil)
 }
 
 // endReadBack ends a run that was read back, with the events that close its spans first.
@@ -274,7 +228,7 @@ func readLog(ctx context.Context, cfg *runConfig, run *data.Run) (*live, error) 
 		}
 	}
 	if n, err := cfg.Store.Queued(ctx, run.Key); err == nil {
-		l.inbox.Store(int64(len(n)))
+		l.Inbox.Store(int64(len(n)))
 	} else {
 		return nil, err
 	}

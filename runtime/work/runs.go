@@ -2,16 +2,14 @@ package work
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
-	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/decide"
 )
 
 // runs is the set of RUNNING runs of this instance.
@@ -29,19 +27,18 @@ type runs struct {
 // begin adds a run and executes it.
 func (rs *runs) begin(l *live) {
 	rs.mu.Lock()
-	rs.live[l.run.Key] = l
+	rs.live[l.Head().Key] = l
 	rs.mu.Unlock()
-	rs.executing.Go(l.loop)
+	rs.executing.Go(l.Execute)
 }
 
 // forget removes a run that has ended here.
 func (rs *runs) forget(l *live) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if rs.live[l.run.Key] == l {
-		delete(rs.live, l.run.Key)
-		close(l.over)
-		l.reserved.ReleaseMessages()
+	if rs.live[l.Head().Key] == l {
+		delete(rs.live, l.Head().Key)
+		l.Over()
 	}
 }
 
@@ -64,7 +61,7 @@ func (rs *runs) liveOn(threadKey int64) *live {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, l := range rs.live {
-		if l.t.Key() == threadKey {
+		if l.Thread() == threadKey {
 			return l
 		}
 	}
@@ -81,53 +78,7 @@ func (rs *runs) allLive() []*live {
 // releaseAll releases the runs and writes nothing to their logs; they go on at the next start.
 func (rs *runs) releaseAll() {
 	for _, l := range rs.allLive() {
-		l.mu.Lock()
-		released := l.release()
-		l.mu.Unlock()
-		if released {
-			l.letGo()
-		}
-	}
-}
-
-// release shuts the gate of a run that is to be released. It reports false for a run that is already ending. The caller then calls
-// letGo. l.mu is held.
-func (l *live) release() bool {
-	if !l.shut(plugins.ErrStopping) {
-		return false
-	}
-	l.mark = data.ReleasedBy(l.cfg.Instance, l.cfg.Counts.released.Add(1), l.released+1)
-	return true
-}
-
-// letGo stops the workers of a run that is released.
-func (l *live) letGo() {
-	l.log().Info("run is released", "agent", l.run.WorkflowID)
-	l.cancel(plugins.ErrStopping)
-}
-
-// writeRelease queues the release of a run that was let go, once. Its workers have returned or were abandoned, because another instance
-// may call them at once.
-func (l *live) writeRelease() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mark == "" {
-		return
-	}
-	it := l.item()
-	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.cfg.Instance, Mark: l.mark}
-	it.Then = func(*decide.Decided) { l.cfg.Engine.Forget(l) }
-	l.mark = ""
-	l.cfg.Commits.Add(it)
-}
-
-// awaitEnd waits until a run with a shut gate has ended here, in either way.
-func (l *live) awaitEnd() error {
-	select {
-	case <-l.over:
-		return nil
-	case <-l.cfg.Abandoned.Done():
-		return context.Cause(l.cfg.Abandoned)
+		l.Release()
 	}
 }
 
@@ -138,11 +89,54 @@ func (rs *runs) LastEvent(runKey int64) (id int64, kind agui.Type, at time.Time,
 	if l == nil {
 		return 0, "", time.Time{}, false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	id, kind, at = l.span.LastEvent()
-	return id, kind, at, kind != "" && l.t.Committed() >= id
+	return l.LastEvent()
 }
 
 // Stopping reports whether Shutdown was called.
 func (en *Engine) Stopping() bool { return en.stopping.Load() }
+
+// drainEach is the pause between two checks of whether a stopping instance has drained.
+const drainEach = 50 * time.Millisecond
+
+// drain waits until all runs have ended or are handed over, and the streams of those are over, or until ctx is done. ended is closed
+// when no run is left.
+func (en *Engine) drain(ctx context.Context, ended <-chan struct{}) {
+	if !en.shared || !en.committing.Load() {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		return
+	}
+	defer en.handing.Store(false)
+	en.fleet.Expect() // watch has ended
+	tick := time.NewTicker(drainEach)
+	defer tick.Stop()
+	for asked := (time.Time{}); ctx.Err() == nil; {
+		if time.Since(asked) >= watchEach {
+			asked = time.Now()
+			err := en.fleet.Meet(ctx)
+			successor, failed := en.store.Drain(ctx)
+			en.logUnshared(errors.Join(err, failed))
+			en.handing.Store(successor)
+		}
+		select {
+		case <-ended:
+			if !en.handing.Load() || en.shown.Load() == 0 {
+				return
+			}
+		default:
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Show counts a stream that shows a run to the client that has started it, until the returned function is called. Shutdown waits for
+// such streams once runs are handed over.
+func (en *Engine) Show() (end func()) {
+	en.shown.Add(1)
+	return func() { en.shown.Add(-1) }
+}

@@ -159,11 +159,7 @@ func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e ending
 	if err != nil || run.Status != data.Running || run.Owner != head.Owner {
 		return err
 	}
-	l, it, err := readBack(ctx, en.exec, &run, fromLog)
-	if err != nil {
-		return err
-	}
-	return l.endReadBack(it, e, nil)
+	return endOrphan(ctx, en.exec, &run, e)
 }
 
 // taking takes over runs.
@@ -246,18 +242,78 @@ var agentGone = &agui.OutputError{Code: "agent_gone", Message: "No server has of
 func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
 	var err error
 	if head.Status == data.Queued {
-		err = en.closeRun(head.ThreadKey, head.Key, ending{status: data.Failed, err: agentGone}, func(run *data.Run, _ []data.Span) bool {
+		err = en.closeRun(head.ThreadKey, head.Key, failedWith(agentGone), func(run *data.Run, _ []data.Span) bool {
 			return run.Status == data.Queued
 		})
 	} else {
 		var run data.Run
 		run, err = commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
 		if err == nil && run.Status == data.Running && run.Owner == head.Owner {
-			err = fail(ctx, en.exec, &run, fromLog, agentGone, nil, nil)
+			err = failRun(ctx, en.exec, &run, agentGone)
 		}
 	}
 	if overtaken(err) || errors.Is(err, errGoesOn) || errors.Is(err, decide.ErrNotClaimed) { // a later sweep tries again
 		return nil
 	}
 	return err
+}
+
+// recover completes the deletions that earlier instances began, and takes over the runs that they left RUNNING. In a cluster it leaves both
+// to deleteRest and share, so that they do not keep a server from serving.
+func (en *Engine) recover(ctx context.Context) error {
+	if en.shared {
+		return nil
+	}
+	if err := en.finishDeletions(ctx); err != nil {
+		return err
+	}
+	return en.takeOrphans(ctx)
+}
+
+// takeOverNow takes over a run as it is now, and again if it has changed meanwhile.
+func (en *Engine) takeOverNow(ctx context.Context, key int64) error {
+	for {
+		run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, key) })
+		if err != nil {
+			return err
+		}
+		if run.Status != data.Running {
+			return nil
+		}
+		if err := en.takeOver(ctx, &run); !errors.Is(err, decide.ErrStale) {
+			return err
+		}
+	}
+}
+
+// takeOver takes over a run for which there is room. In a cluster it fails with a queue.NoRoom or with queue.ErrElsewhere.
+func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
+	if !run.Released() {
+		crashed, err := commit.RetryUnavailable(ctx, func() (bool, error) { return crashed(ctx, en.store, run.Owner) })
+		if err != nil {
+			return err
+		}
+		if crashed {
+			run.Attempt++
+		}
+	}
+	reserved, err := en.queue.Reserve(en.abandoned, &run.RunHead)
+	if err != nil {
+		return err
+	}
+	begins, err := takeOver(ctx, en.exec, run, reserved)
+	if !begins {
+		en.queue.GiveBack(reserved)
+	}
+	return err
+}
+
+// crashed reports whether an instance that has left runs RUNNING did not end in good order. An unknown instance counts as
+// crashed.
+func crashed(ctx context.Context, store data.Store, instance string) (bool, error) {
+	in, err := store.Instance(ctx, instance)
+	if errors.Is(err, data.ErrNotFound) {
+		return true, nil
+	}
+	return in.End != data.EndLeft && in.End != data.EndFenced, err
 }

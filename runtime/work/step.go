@@ -391,7 +391,7 @@ func (s *step) Next(ctx context.Context, u plugins.Use) ([]agui.Message, error) 
 		return nil, err
 	}
 	l := s.l
-	if l.inbox.Load() == 0 {
+	if l.Inbox.Load() == 0 {
 		m.Done, m.Output = true, json.RawMessage("[]")
 		return nil, s.write(m, nil)
 	}
@@ -431,7 +431,7 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 	for i := range queued {
 		l.prompts.learn(&queued[i])
 	}
-	l.inbox.Add(-int64(len(queued)))
+	l.Inbox.Add(-int64(len(queued)))
 	m.Done, m.Output = true, data.MustJSON(msgs)
 	l.record(it, new(*m))
 	l.cfg.Commits.Add(it)
