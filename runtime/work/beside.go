@@ -8,6 +8,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -133,7 +134,7 @@ func (en *Engine) cancelAsked(ctx context.Context) {
 		if l == nil { // it is about to begin
 			continue
 		}
-		en.tasks.Go(func() { l.Settle(cancelledBy(decide.By{Request: asks[i].By})) }) // ends with the commit
+		en.tasks.Go(func() { l.Settle(exec.CancelledBy(decide.By{Request: asks[i].By})) }) // ends with the commit
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
 )
@@ -46,7 +47,7 @@ func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, 
 func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *queue.Reservation) (*commit.Item, error) {
 	th, run := c.Thread, c.Run // copies: the live run must not retain the whole request
 	run.Status, run.Generation = data.Queued, 1
-	l := newLive(en.exec, &run)
+	l := exec.New(en.exec, &run)
 	if err := l.Unfit(); err != nil {
 		return nil, err
 	}
@@ -109,13 +110,13 @@ func (d dispatcher) Unclaimed(run *data.RunHead, err error) {
 	case errors.Is(err, decide.ErrUnknownMessage):
 		e = &agui.OutputError{Code: "unknown_message", Message: "The thread does not show the message of rewindTo any more"}
 	case errors.Is(err, errUnfit):
-		e = illegible
-	case !unwritten(err):
+		e = exec.Illegible
+	case !commit.Unwritten(err):
 		e = &agui.OutputError{Code: "internal", Message: "The run could not be started"}
 	}
 	if e != nil {
 		d.en.about(run).Error("run cannot be claimed", "error", err)
-		err = d.en.closeRun(run.ThreadKey, run.Key, failedWith(e), unclaimed)
+		err = d.en.closeRun(run.ThreadKey, run.Key, exec.FailedWith(e), unclaimed)
 	}
 	d.pause(run, err)
 }
@@ -132,7 +133,7 @@ func (d dispatcher) Cancel(run *data.RunHead) {
 		run = &heads[0]
 		err = en.Cancel(run, run.Generation, decide.By{})
 	}
-	if err != nil && unwritten(err) { // its owner has not answered, or it is between two owners
+	if err != nil && commit.Unwritten(err) { // its owner has not answered, or it is between two owners
 		commit.Pause(en.abandoned, slowly)
 	} else if err != nil {
 		d.pause(run, err)
@@ -144,7 +145,7 @@ func (d dispatcher) pause(run *data.RunHead, err error) {
 	switch {
 	case errors.Is(err, data.ErrTooSlow), errors.Is(err, data.ErrConflict), errors.Is(err, data.ErrDiskFull), errors.Is(err, commit.ErrContended): // the database may recover
 		commit.Pause(d.en.abandoned, slowly)
-	case err != nil && !unwritten(err):
+	case err != nil && !commit.Unwritten(err):
 		d.en.about(run).Error("run holds up its thread", "error", err)
 		d.en.rest()
 	case err != nil: // another run comes first, another instance was faster, or a limit is full
@@ -161,7 +162,7 @@ func (en *Engine) claiming(ctx context.Context, head *data.RunHead, reserved *qu
 	if run.Status != data.Queued {
 		return nil, decide.ErrNotClaimed
 	}
-	l := newLive(en.exec, &run)
+	l := exec.New(en.exec, &run)
 	if err := l.Unfit(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnfit, err)
 	}
@@ -172,12 +173,12 @@ func (en *Engine) claiming(ctx context.Context, head *data.RunHead, reserved *qu
 }
 
 // Declines implements engine: a run is left to others if some agents or tools of its workflow are lacking here.
-func (d dispatcher) Declines(l *live) bool {
+func (d dispatcher) Declines(l *exec.Live) bool {
 	return d.en.shared && !d.en.fleet.Executes(l.Head(), l.Plan())
 }
 
 // HandsOver implements engine. A run that no other server can execute stays until the end of the drain.
-func (d dispatcher) HandsOver(l *live) bool {
+func (d dispatcher) HandsOver(l *exec.Live) bool {
 	if !d.en.handing.Load() {
 		return false
 	}
@@ -187,8 +188,8 @@ func (d dispatcher) HandsOver(l *live) bool {
 
 // The other methods of engine.
 
-func (d dispatcher) Begin(l *live)                { d.en.begin(l) }
-func (d dispatcher) Forget(l *live)               { d.en.forget(l) }
+func (d dispatcher) Begin(l *exec.Live)           { d.en.begin(l) }
+func (d dispatcher) Forget(l *exec.Live)          { d.en.forget(l) }
 func (d dispatcher) Decide(it *commit.Item) error { return d.en.decide(it) }
 func (d dispatcher) Go(f func())                  { d.en.tasks.Go(f) }
 func (d dispatcher) Rest() bool                   { return d.en.rest() }

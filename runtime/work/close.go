@@ -8,6 +8,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
@@ -27,7 +28,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 	asked := false
 	for tries := 0; tries < 3; {
 		if l := en.liveRun(c.Run); l != nil && (c.Project == "" || c.Project == l.Head().Project) && !c.Moved(l.Head()) {
-			err := l.End(cancelledBy(c.By))
+			err := l.End(exec.CancelledBy(c.By))
 			if errors.Is(err, decide.ErrSettled) { // it is ending already, and its outcome follows
 				err = l.AwaitEnd()
 			} else if err == nil {
@@ -50,7 +51,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 			return errUnconfirmed
 		}
 		if errors.Is(err, decide.ErrOwesSpan) {
-			err = en.closeRun(c.Thread, c.Run, cancelledBy(c.By), func(run *data.Run, spans []data.Span) bool {
+			err = en.closeRun(c.Thread, c.Run, exec.CancelledBy(c.By), func(run *data.Run, spans []data.Span) bool {
 				return unclaimed(run, spans) && !c.Moved(&run.RunHead)
 			})
 		}
@@ -64,7 +65,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 
 // CancelUnanswered cancels a run that has waited since the end of its first span behind the event after.
 func (en *Engine) CancelUnanswered(of *data.RunHead, after int64, by decide.By) error {
-	return en.closeRun(of.ThreadKey, of.Key, cancelledBy(by), func(run *data.Run, spans []data.Span) bool {
+	return en.closeRun(of.ThreadKey, of.Key, exec.CancelledBy(by), func(run *data.Run, spans []data.Span) bool {
 		turn := slices.IndexFunc(spans, func(s data.Span) bool { return s.First > after })
 		return run.Project == of.Project && run.Status == data.Waiting && turn >= 0 && turn == len(spans)-1
 	})
@@ -91,7 +92,7 @@ func unclaimed(run *data.Run, _ []data.Span) bool {
 
 // closeRun ends a run that is not executed with a span that says so: a waiting or answered run, or one that cannot be
 // claimed. It fails with errGoesOn unless still accepts the run.
-func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*data.Run, []data.Span) bool) error {
+func (en *Engine) closeRun(threadKey, key int64, e exec.Ending, still func(*data.Run, []data.Span) bool) error {
 	for {
 		it, err := commit.RetryUnavailable(en.abandoned, func() (*commit.Item, error) {
 			th, run, queued, err := unexecuted(en.abandoned, en.store, threadKey, key)
@@ -105,7 +106,7 @@ func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*data.Run,
 			if !still(&run, spans) {
 				return nil, errGoesOn
 			}
-			return closeItem(en.abandoned, en.exec, &th, &run, spans, queued, e)
+			return exec.Close(en.abandoned, en.exec, &th, &run, spans, queued, e)
 		})
 		if err != nil {
 			return err

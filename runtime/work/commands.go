@@ -1,7 +1,6 @@
 package work
 
 import (
-	"context"
 	"errors"
 	"sync"
 
@@ -63,11 +62,4 @@ func (en *Engine) DeleteAll(list []*decide.Delete) (left []bool, errs []error) {
 // has locked its thread. In the latter case the next sweep tries again.
 func overtaken(err error) bool {
 	return errors.Is(err, data.ErrNotFound) || errors.Is(err, decide.ErrSettled) || errors.Is(err, decide.ErrRunning) || errors.Is(err, commit.ErrContended)
-}
-
-// unwritten reports whether a command was refused, or could not be written by this instance: its data is not at fault.
-func unwritten(err error) bool {
-	_, refused := errors.AsType[*data.Error](err)
-	return refused || errors.Is(err, data.ErrFenced) || errors.Is(err, data.ErrUnavailable) || errors.Is(err, data.ErrDiskFull) ||
-		errors.Is(err, data.ErrTooSlow) || errors.Is(err, data.ErrConflict) || errors.Is(err, context.Canceled)
 }

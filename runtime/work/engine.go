@@ -21,6 +21,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/fleet"
 	"github.com/batonrun/baton/runtime/monitor"
 	"github.com/batonrun/baton/runtime/queue"
@@ -38,8 +39,8 @@ type Config struct {
 	Feeds    *monitor.Feeds
 	Link     *bus.Link     // to the other servers of the database
 	Commits  commit.Config // the engine sets Live, Queued, Show and Lost
-	Measures Measures
-	Tracer   Tracer // nil traces nothing
+	Measures exec.Measures
+	Tracer   exec.Tracer // nil traces nothing
 
 	Limits
 	Accounts  bool      // there are users: each has a share of a limit on all
@@ -54,7 +55,7 @@ type Config struct {
 
 	// Attachment opens an attachment of a user of a project; nil when there are none.
 	Attachment func(ctx context.Context, project, user, bucket, path string) (data.Attachment, io.ReadCloser, error)
-	Results    Results // nil leaves all results in the log
+	Results    exec.Results // nil leaves all results in the log
 }
 
 // Limits are the limits on runs. A zero field means its default.
@@ -133,8 +134,7 @@ type Engine struct {
 	cfg   Config
 	store data.Store
 	log   *slog.Logger
-	*offers
-	*replies
+	*exec.Offers
 	*runs
 	budget  *budget.Ledger
 	queue   *queue.Queue
@@ -142,7 +142,7 @@ type Engine struct {
 	link    *bus.Link // nil without a bus
 	commits *commit.Queue
 
-	exec *runConfig
+	exec *exec.Config
 
 	fences   atomic.Int64 // commits refused because another instance has the database
 	repaired atomic.Int64 // see RepairQueue
@@ -168,21 +168,18 @@ type Engine struct {
 
 // New compiles the registry's workflows and tool schemas.
 func New(cfg Config) (*Engine, error) {
-	first, err := newOffer(cfg.Registry, cfg.Identity.Role)
+	en := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, link: cfg.Link, quit: make(chan struct{})}
+	var err error
+	en.Offers, err = exec.NewOffers(cfg.Registry, cfg.Identity.Role == fleet.Gateway, cfg.FrameBytes, cfg.Log, en.offersChanged)
 	if err != nil {
 		return nil, err
 	}
-	ledger, err := budget.New(cfg.Store, cfg.Instance, cfg.Budgets, cfg.Prices)
+	en.budget, err = budget.New(cfg.Store, cfg.Instance, cfg.Budgets, cfg.Prices)
 	if err != nil {
 		return nil, err
-	}
-	en := &Engine{
-		cfg: cfg, store: cfg.Store, log: cfg.Log, budget: ledger, link: cfg.Link, quit: make(chan struct{}),
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
-	en.offers = &offers{log: cfg.Log, role: cfg.Identity.Role, changed: en.offersChanged, now: first, earlier: make(map[*offer]bool)}
-	en.replies = &replies{en.offers, cfg.FrameBytes}
-	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
+	en.runs = &runs{live: make(map[int64]*exec.Live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
 	en.fleet = fleet.New(en.abandoned, fleet.Config{
 		Store: cfg.Store, Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
 		Plugins: en.Plugins, Load: en.load, Stopping: en.Stopping, Wake: func() { en.queue.Wake(false) },
@@ -190,7 +187,7 @@ func New(cfg Config) (*Engine, error) {
 	begins := queue.Config{
 		Store: cfg.Store, Runs: dispatcher{en}, Link: cfg.Link, Quit: en.quit, Gateway: cfg.Identity.Role == fleet.Gateway, Unshared: en.logUnshared,
 		Slots: quota.Limits{Total: int64(cfg.Runs), PerProject: int64(cfg.RunsPerProject), PerUser: int64(cfg.RunsPerUser)}, PerAgent: cfg.RunsPerAgent,
-		OwnLimit: en.concurrency, Asked: quota.Limits{Total: cfg.RunsBytes, PerUser: queue.Shares(cfg.RunsBytes, cfg.Accounts).PerUser}, Said: queue.Shares(cfg.RunsMessages, cfg.Accounts),
+		OwnLimit: en.Concurrency, Asked: quota.Limits{Total: cfg.RunsBytes, PerUser: queue.Shares(cfg.RunsBytes, cfg.Accounts).PerUser}, Said: queue.Shares(cfg.RunsMessages, cfg.Accounts),
 		LightBytes: cfg.LightBytes, Caps: cfg.Caps,
 	}
 	if en.shared {
@@ -201,16 +198,16 @@ func New(cfg Config) (*Engine, error) {
 	cfg.Commits.Queued = en.queue.Queued
 	en.commits = commit.New(cfg.Commits)
 	en.runs.commits = en.commits
-	en.exec = &runConfig{
-		Engine: dispatcher{en}, Store: cfg.Store, Commits: en.commits, Queue: en.queue, Budget: ledger, Logs: cfg.Logs, Offers: en.offers, Log: cfg.Log,
-		Measures: cfg.Measures.withDefaults(), Tracer: cfg.Tracer, Unshared: en.logUnshared, Abandoned: en.abandoned,
+	en.exec = &exec.Config{
+		Engine: dispatcher{en}, Store: cfg.Store, Commits: en.commits, Queue: en.queue, Budget: en.budget, Logs: cfg.Logs, Offers: en.Offers, Log: cfg.Log,
+		Measures: cfg.Measures.WithDefaults(), Tracer: cfg.Tracer, Unshared: en.logUnshared, Abandoned: en.abandoned,
 		Instance: cfg.Instance, Shared: en.shared, Caps: cfg.Caps, NoPrompts: cfg.NoPrompts, Prices: cfg.Prices,
 		RunEvents: cfg.RunEvents, EventBytes: cfg.EventBytes, FrameBytes: cfg.FrameBytes, StateBytes: cfg.StateBytes, MaxAttempts: cfg.MaxAttempts, RunMessages: cfg.RunMessages,
 		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout, Grace: cfg.Grace,
 		Attachment: cfg.Attachment, Results: cfg.Results,
 	}
 	if en.exec.Tracer == nil {
-		en.exec.Tracer = untraced{}
+		en.exec.Tracer = exec.Untraced{}
 	}
 	return en, nil
 }
@@ -338,7 +335,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	en.commits.Finish()
 	en.tasks.Wait()
 	en.fleet.Disconnect()
-	en.log.Info("drained", "released", en.exec.Counts.released.Load())
+	en.log.Info("drained", "released", en.exec.Counts.Released.Load())
 	return true
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/exec"
 )
 
 // runs is the set of RUNNING runs of this instance.
@@ -21,11 +22,11 @@ type runs struct {
 	executing sync.WaitGroup // goroutines of the runs
 
 	mu   sync.Mutex // guards live
-	live map[int64]*live
+	live map[int64]*exec.Live
 }
 
 // begin adds a run and executes it.
-func (rs *runs) begin(l *live) {
+func (rs *runs) begin(l *exec.Live) {
 	rs.mu.Lock()
 	rs.live[l.Head().Key] = l
 	rs.mu.Unlock()
@@ -33,7 +34,7 @@ func (rs *runs) begin(l *live) {
 }
 
 // forget removes a run that has ended here.
-func (rs *runs) forget(l *live) {
+func (rs *runs) forget(l *exec.Live) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if rs.live[l.Head().Key] == l {
@@ -50,14 +51,14 @@ func (rs *runs) countRuns() int {
 }
 
 // liveRun returns the run of a key, or nil.
-func (rs *runs) liveRun(key int64) *live {
+func (rs *runs) liveRun(key int64) *exec.Live {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return rs.live[key]
 }
 
 // liveOn returns the run on a thread, or nil.
-func (rs *runs) liveOn(threadKey int64) *live {
+func (rs *runs) liveOn(threadKey int64) *exec.Live {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, l := range rs.live {
@@ -69,7 +70,7 @@ func (rs *runs) liveOn(threadKey int64) *live {
 }
 
 // allLive returns all runs.
-func (rs *runs) allLive() []*live {
+func (rs *runs) allLive() []*exec.Live {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return slices.Collect(maps.Values(rs.live))

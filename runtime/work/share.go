@@ -14,6 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/queue"
 )
 
@@ -145,7 +146,7 @@ func (en *Engine) cancelLeft(ctx context.Context, runs []data.RunHead) (rest []d
 			rest = append(rest, *run)
 			continue
 		}
-		err := en.cancelOrphan(ctx, run, cancelledBy(decide.By{Request: of[at].By}))
+		err := en.cancelOrphan(ctx, run, exec.CancelledBy(decide.By{Request: of[at].By}))
 		if err != nil && !overtaken(err) && !errors.Is(err, decide.ErrStale) {
 			en.about(run).Error("run could not be cancelled", "error", err)
 		}
@@ -154,12 +155,12 @@ func (en *Engine) cancelLeft(ctx context.Context, runs []data.RunHead) (rest []d
 }
 
 // cancelOrphan ends a RUNNING run whose owner may not write any more.
-func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e ending) error {
+func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e exec.Ending) error {
 	run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
 	if err != nil || run.Status != data.Running || run.Owner != head.Owner {
 		return err
 	}
-	return endOrphan(ctx, en.exec, &run, e)
+	return exec.EndOrphan(ctx, en.exec, &run, e)
 }
 
 // taking takes over runs.
@@ -219,7 +220,7 @@ func (t *taking) one(ctx context.Context, run *data.RunHead) {
 	case ok:
 		t.search.Note(run, noRoom)
 	case err == nil, overtaken(err), errors.Is(err, queue.ErrElsewhere):
-	case unwritten(err):
+	case commit.Unwritten(err):
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.failed = cmp.Or(t.failed, fmt.Errorf("run %s: %w", run.ID, err))
@@ -242,14 +243,14 @@ var agentGone = &agui.OutputError{Code: "agent_gone", Message: "No server has of
 func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
 	var err error
 	if head.Status == data.Queued {
-		err = en.closeRun(head.ThreadKey, head.Key, failedWith(agentGone), func(run *data.Run, _ []data.Span) bool {
+		err = en.closeRun(head.ThreadKey, head.Key, exec.FailedWith(agentGone), func(run *data.Run, _ []data.Span) bool {
 			return run.Status == data.Queued
 		})
 	} else {
 		var run data.Run
 		run, err = commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
 		if err == nil && run.Status == data.Running && run.Owner == head.Owner {
-			err = failRun(ctx, en.exec, &run, agentGone)
+			err = exec.Fail(ctx, en.exec, &run, agentGone)
 		}
 	}
 	if overtaken(err) || errors.Is(err, errGoesOn) || errors.Is(err, decide.ErrNotClaimed) { // a later sweep tries again
@@ -301,7 +302,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	if err != nil {
 		return err
 	}
-	begins, err := takeOver(ctx, en.exec, run, reserved)
+	begins, err := exec.TakeOver(ctx, en.exec, run, reserved)
 	if !begins {
 		en.queue.GiveBack(reserved)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/queue"
 )
 
@@ -31,8 +32,8 @@ type Stats struct {
 // Stats returns the engine's current activity and counts.
 func (en *Engine) Stats() Stats {
 	s := Stats{
-		Running: en.countRuns(), Lingering: int(en.exec.Counts.lingering.Load()),
-		AbandonedAgents: en.exec.Counts.agents.Load(), AbandonedTools: en.exec.Counts.tools.Load(), Fenced: en.fences.Load(), Repaired: en.repaired.Load(),
+		Running: en.countRuns(), Lingering: int(en.exec.Counts.Lingering.Load()),
+		AbandonedAgents: en.exec.Counts.Agents.Load(), AbandonedTools: en.exec.Counts.Tools.Load(), Fenced: en.fences.Load(), Repaired: en.repaired.Load(),
 	}
 	s.Link = en.link.Stats()
 	s.Asked, s.Said = en.queue.Bytes()
@@ -75,9 +76,9 @@ func (en *Engine) logOutcome(it *commit.Item) {
 			slog.String("run", run.ID), slog.String("thread", out.Name), slog.String("user", run.User), slog.String("project", run.Project),
 			slog.String("agent", run.WorkflowID))
 		if finish, ok := it.Command.(*decide.Finish); ok && finish.Run == run.Key {
-			who = append(who, slog.Group("", TraceOf(finish.Trace)...))
+			who = append(who, slog.Group("", exec.TraceOf(finish.Trace)...))
 		} else if l := en.liveRun(run.Key); l != nil { // others are not read for it
-			who = append(who, slog.Group("", TraceOf(l.Trace())...))
+			who = append(who, slog.Group("", exec.TraceOf(l.Trace())...))
 		}
 		level := slog.LevelInfo
 		say := func(what string, more ...slog.Attr) {
@@ -140,7 +141,7 @@ func (en *Engine) about(head *data.RunHead) *slog.Logger {
 	if err != nil {
 		return en.log.With("run", head.ID, "user", head.User, "project", head.Project, "threadKey", head.ThreadKey)
 	}
-	return about(en.log, &run)
+	return exec.About(en.log, &run)
 }
 
 // BudgetsOf returns the budgets of a project with their use by all instances, or what is known of it: see [budget.Ledger.InProject].

@@ -1,0 +1,91 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
+)
+
+// A result of more than loggedResult bytes is a file; the log has shownResult bytes of it.
+const (
+	loggedResult = 1 << 20
+	shownResult  = 64 << 10
+)
+
+// file stores a large result as a file and leaves its beginning and its end in out. It returns the row that is stored with
+// the result, nil if out is unchanged. A result that cannot be stored becomes a failure.
+func (c *toolCall) file(out *agui.ToolOutput) ([]data.Row, error) {
+	l := c.s.l
+	results := l.cfg.Results
+	if results == nil || len(out.ResultSummary) <= loggedResult {
+		return nil, nil
+	}
+	key, err := commit.RetryUnavailable(c.s.w.Ctx, func() (int64, error) {
+		return results.AddResult(c.s.w.Ctx, l.run.Project, l.run.User, l.run.ThreadKey, c.m.CallID, out.ResultSummary)
+	})
+	if cause := context.Cause(c.s.w.Ctx); cause != nil {
+		return nil, cause
+	}
+	if refused, ok := errors.AsType[*data.Error](err); ok {
+		*out = failure(refused.Code, "The result cannot be stored: "+refused.Detail)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if out.Error != nil { // it may repeat the result
+		e := *out.Error
+		e.Message = data.Clip(e.Message, maxText)
+		out.Error = &e
+	}
+	text := out.ResultSummary
+	head, tail := text[:shownResult/4*3], text[len(text)-shownResult/4:]
+	out.ResultSummary = fmt.Sprintf("[The result has %d bytes: GET /api/projects/%s/agent-runs/%s/results/%s. These are its beginning and its end.]\n%s\n[%d bytes left out]\n%s",
+		len(text), url.PathEscape(l.run.Project), url.PathEscape(l.run.ID), url.PathEscape(c.m.CallID),
+		strings.ToValidUTF8(head, ""), len(text)-len(head)-len(tail), strings.ToValidUTF8(tail, ""))
+	return []data.Row{&data.AttachmentUse{RunKey: l.run.Key, Key: key}}, nil
+}
+
+// resultPath finds the path that file leaves in a result.
+var resultPath = regexp.MustCompile(`(\[The result has \d+ bytes: GET /api/projects/[^/ ]+/agent-runs/)[^/ ]+(/results/([^/ ]+)\. )`)
+
+// MoveResults returns a copied text or JSON with the paths of results that are files below another run, and the ids of their calls.
+func MoveResults[T ~string | ~[]byte](text T, run string) (moved T, calls []string) {
+	for _, found := range resultPath.FindAllSubmatch([]byte(text), -1) {
+		if call, err := url.PathUnescape(string(found[3])); err == nil {
+			calls = append(calls, call)
+		}
+	}
+	if calls == nil {
+		return text, nil
+	}
+	return T(resultPath.ReplaceAll([]byte(text), []byte("${1}"+url.PathEscape(run)+"${2}"))), calls
+}
+
+var _ host.ResultOpener = (*step)(nil)
+
+// OpenResult implements [host.ResultOpener].
+func (s *step) OpenResult(ctx context.Context, call string) (io.ReadCloser, error) {
+	results := s.l.cfg.Results
+	if results == nil {
+		return nil, plugins.ErrNoAttachment
+	}
+	_, body, err := results.OpenResult(ctx, s.l.run.ThreadKey, call)
+	if refusal, refused := errors.AsType[*data.Error](err); refused && refusal.Kind != data.KindUnavailable {
+		err = plugins.ErrNoAttachment
+	}
+	if err != nil {
+		return nil, shown(err)
+	}
+	return attached{body}, nil
+}
