@@ -1,3 +1,5 @@
+// Package exec has one run at work: it calls the run's workers, records each use under its place in the worker's code, and opens, repairs and
+// ends the run's spans. Only here is a run more than its rows. When a run begins here, and which runs do, is decided above it.
 package exec
 
 import (

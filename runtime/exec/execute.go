@@ -127,10 +127,10 @@ func (l *Live) prompt(ctx context.Context) (plugins.Input, error) {
 	}
 	l.mu.Lock()
 	for i := range l.history.rows {
-		l.prompts.learn(&l.history.rows[i])
+		l.prompts.Learn(&l.history.rows[i])
 	}
 	for m := range l.span.Messages() {
-		l.prompts.learn(m)
+		l.prompts.Learn(m)
 	}
 	l.mu.Unlock()
 	for limit := 10; ; limit *= 10 {

@@ -20,6 +20,7 @@ import (
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/journal"
 	"github.com/batonrun/baton/runtime/plan"
+	"github.com/batonrun/baton/runtime/prompts"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/span"
@@ -58,14 +59,14 @@ type Live struct {
 	span    *span.Span
 	journal *journal.Journal
 	nodes   *plan.Plan
-	became  data.Status  // the status after end; "" before, or when another owner has the run
-	calls   pluginCalls  // that have not returned
-	prompts *prompts     // nil if prompts are not kept
-	asking  []*asking    // calls of models that are under way
-	owed    []data.Row   // rows of held events; written with the next item of any step
-	closed  *commit.Item // the end of a single agent's execution, which is written with the end of the run
-	mark    string       // the owner that the release of the run is to leave behind; "" for none
-	spoke   bool         // a worker has emitted a visible event since the claim, or an earlier process had claimed the run
+	became  data.Status     // the status after end; "" before, or when another owner has the run
+	calls   pluginCalls     // that have not returned
+	prompts *prompts.Writer // nil if prompts are not kept
+	asking  []*asking       // calls of models that are under way
+	owed    []data.Row      // rows of held events; written with the next item of any step
+	closed  *commit.Item    // the end of a single agent's execution, which is written with the end of the run
+	mark    string          // the owner that the release of the run is to leave behind; "" for none
+	spoke   bool            // a worker has emitted a visible event since the claim, or an earlier process had claimed the run
 
 	interruptions int // of its workers and tools since its last record
 	spending      budget.RunUse
@@ -115,7 +116,7 @@ func New(cfg *Config, run *data.Run) *Live {
 	l.run.Input, l.run.Definition = nil, nil // input and graph have their contents
 	l.turn.L = &l.mu
 	if !cfg.NoPrompts {
-		l.prompts = newPrompts(run)
+		l.prompts = prompts.New(run)
 	}
 	l.source = cfg.Commits.Source(l.owner(), l.broken)
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {
@@ -136,9 +137,6 @@ func (l *Live) Unfit() error { return l.unfit }
 
 // Head returns the run as it was claimed. It must not be changed.
 func (l *Live) Head() *data.RunHead { return &l.run.RunHead }
-
-// Thread returns the key of the run's thread.
-func (l *Live) Thread() int64 { return l.t.Key() }
 
 // Trace returns the operation that the run belongs to: see Tracer.Parent.
 func (l *Live) Trace() string { return l.input.Trace }
@@ -250,7 +248,7 @@ func (l *Live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	}
 	for _, row := range it.Rows[from:] {
 		if m, ok := row.(*data.Message); ok {
-			l.prompts.learn(m)
+			l.prompts.Learn(m)
 		}
 	}
 	l.noteShown(s, ev)

@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/plan"
+	"github.com/batonrun/baton/runtime/prompts"
 	"github.com/batonrun/baton/runtime/span"
 	"github.com/batonrun/baton/runtime/tail"
 )
@@ -95,7 +96,7 @@ func (o *opening) keepFormer(ctx context.Context, id string) error {
 	for i := range rows {
 		if m := &rows[i]; m.ID == id && m.Seq > 0 {
 			o.it.Rows = append(o.it.Rows, &data.PromptPiece{
-				RunKey: cmp.Or(m.RunKey, o.row.Key), ID: FormerID(o.th.Key, m.Seq), Body: data.MustJSON(Said{Message: m.Message}),
+				RunKey: cmp.Or(m.RunKey, o.row.Key), ID: prompts.FormerID(o.th.Key, m.Seq), Body: data.MustJSON(prompts.Said{Message: m.Message}),
 			})
 		}
 	}

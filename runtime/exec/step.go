@@ -95,7 +95,7 @@ func (s *step) emit(ev agui.Event, rows func() []data.Row) error {
 		}
 		err := l.queue(s, append(with, rows()...), nil, ev)
 		if err != nil {
-			l.prompts.lose()
+			l.prompts.Lose()
 		}
 		return err
 	}
@@ -429,7 +429,7 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 		return nil, err
 	}
 	for i := range queued {
-		l.prompts.learn(&queued[i])
+		l.prompts.Learn(&queued[i])
 	}
 	l.Inbox.Add(-int64(len(queued)))
 	m.Done, m.Output = true, data.MustJSON(msgs)

@@ -1,6 +1,6 @@
-// Package work executes runs: it claims queued runs, calls their workers, records each use under its place in the worker's
-// code, ends runs, and takes over the runs of an earlier process. Only here is a run more than its rows. The packages above
-// control access; the packages below decide commands and order all writes.
+// Package work has the runs of this process: it claims queued runs, has them executed, cancels and hands them over, takes over those of
+// earlier processes, and ends those that nobody executes. The packages above control access; the packages below execute a run, decide
+// commands and order all writes.
 package work
 
 import (

@@ -62,7 +62,7 @@ func (rs *runs) liveOn(threadKey int64) *exec.Live {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, l := range rs.live {
-		if l.Thread() == threadKey {
+		if l.Head().ThreadKey == threadKey {
 			return l
 		}
 	}

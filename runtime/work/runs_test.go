@@ -7,6 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/exec"
+	"github.com/batonrun/baton/runtime/queue"
 )
 
 func TestRuns_ForgetOnce(t *testing.T) {
@@ -15,9 +16,12 @@ func TestRuns_ForgetOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := &exec.Config{Offers: offers, Commits: commit.New(commit.Config{}), Abandoned: t.Context()}
+	cfg := &exec.Config{Offers: offers, Commits: commit.New(commit.Config{}), FrameBytes: 1 << 20, Abandoned: t.Context()}
 	run := &data.Run{RunHead: data.RunHead{Key: 1}}
 	l, other := exec.New(cfg, run), exec.New(cfg, run)
+	if _, err := l.Claim(t.Context(), new(data.Thread), run, nil, new(queue.Reservation)); err != nil {
+		t.Fatal(err)
+	}
 	rs := &runs{live: map[int64]*exec.Live{1: l}}
 	rs.forget(other)
 	if rs.liveRun(1) != l || rs.countRuns() != 1 {

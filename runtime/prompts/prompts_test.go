@@ -1,4 +1,4 @@
-package exec
+package prompts
 
 import (
 	"encoding/json"
@@ -19,10 +19,10 @@ func TestPrompts_CopiesBelongToTheirMessages(t *testing.T) {
 	shortened := agui.Message{ID: "text", Role: agui.RoleUser, Content: "lo"}
 	run := new(data.Run)
 	run.Key, run.ThreadKey = 2, 9
-	p := newPrompts(run)
-	p.learn(&data.Message{Message: image, RunKey: 1, Seq: 1})
-	p.learn(&data.Message{Message: text, RunKey: 1, Seq: 2})
-	_, rows := p.sent(&plugins.Prompt{System: []string{"Be brief."}, Messages: []plugins.PromptMessage{
+	p := New(run)
+	p.Learn(&data.Message{Message: image, RunKey: 1, Seq: 1})
+	p.Learn(&data.Message{Message: text, RunKey: 1, Seq: 2})
+	_, rows := p.Sent(&plugins.Prompt{System: []string{"Be brief."}, Messages: []plugins.PromptMessage{
 		{Message: image}, {Message: text}, {Message: shortened, Changes: []plugins.PromptChange{{Kind: "cut"}}}, {Message: agui.Message{Role: agui.RoleUser, Content: "new"}},
 	}})
 	got := make(map[string]int64)
@@ -52,7 +52,7 @@ func TestPromptChanges_AreBounded(t *testing.T) {
 			changes[i] = change
 		}
 		var kept []plugins.PromptChange
-		text := listJSON(changes)
+		text := Changes(changes)
 		if text != nil {
 			if err := json.Unmarshal(text, &kept); err != nil {
 				t.Fatal(err)

@@ -1,4 +1,6 @@
-package exec
+// Package prompts writes what models were sent and have answered as references to messages of the thread, and to pieces for what is not
+// among them, so that a long conversation is stored once. It knows neither runs at work nor who reads.
+package prompts
 
 import (
 	"cmp"
@@ -10,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -64,8 +65,8 @@ const maxPiece = 4 << 20
 // in each run that uses it.
 const smallOffer = 1 << 10
 
-// prompts stores the prompts of a run. The run's mutex guards it.
-type prompts struct {
+// Writer makes the rows of a run's prompts. It is not for concurrent use. A nil Writer learns nothing.
+type Writer struct {
 	thread, run int64
 	seed        maphash.Seed
 	seqs        map[uint64]int64 // of the thread's messages, by their content
@@ -80,15 +81,16 @@ type pieceUse struct {
 	piece string
 }
 
-func newPrompts(run *data.Run) *prompts {
-	return &prompts{
+// New returns the Writer of a run.
+func New(run *data.Run) *Writer {
+	return &Writer{
 		thread: run.ThreadKey, run: run.Key, seed: maphash.MakeSeed(),
 		seqs: make(map[uint64]int64), hashes: make(map[int64]uint64), runs: make(map[string]int64), stored: make(map[pieceUse]bool),
 	}
 }
 
-// learn notes a message of the thread, to which prompts can refer.
-func (p *prompts) learn(m *data.Message) {
+// Learn notes a message of the thread, to which prompts can refer.
+func (p *Writer) Learn(m *data.Message) {
 	if p != nil {
 		p.runs[m.ID] = m.RunKey
 	}
@@ -104,7 +106,7 @@ func (p *prompts) learn(m *data.Message) {
 }
 
 // hash returns the hash of what a model gets of a message. ok is false for a message with media.
-func (p *prompts) hash(m *agui.Message) (hash uint64, ok bool) {
+func (p *Writer) hash(m *agui.Message) (hash uint64, ok bool) {
 	if p == nil || !Converses(m.Role) {
 		return 0, false
 	}
@@ -135,8 +137,8 @@ func (p *prompts) hash(m *agui.Message) (hash uint64, ok bool) {
 	return h.Sum64() | 1, true
 }
 
-// lose forgets which pieces are stored, because rows with some of them were not written.
-func (p *prompts) lose() {
+// Lose forgets which pieces are stored, because rows with some of them were not written.
+func (p *Writer) Lose() {
 	if p != nil {
 		clear(p.stored)
 	}
@@ -144,7 +146,7 @@ func (p *prompts) lose() {
 
 // references are references to messages and pieces while they are collected.
 type references struct {
-	*prompts
+	*Writer
 	text        strings.Builder
 	rows        []data.Row // new pieces
 	first, last int64      // the range of messages at the end, 0 for none
@@ -231,9 +233,9 @@ func tooLong(size int) string {
 	return fmt.Sprintf("It has %d bytes, of which nothing is kept: %d are the most", size, maxPiece)
 }
 
-// sent returns the references for a prompt and the rows of its new pieces.
-func (p *prompts) sent(prompt *plugins.Prompt) (string, []data.Row) {
-	r := &references{prompts: p}
+// Sent returns the references for a prompt and the rows of its new pieces.
+func (p *Writer) Sent(prompt *plugins.Prompt) (string, []data.Row) {
+	r := &references{Writer: p}
 	offer := data.MustJSON(Offer{Tools: prompt.Tools, Parameters: prompt.Parameters})
 	all := data.MustJSON(Offer{prompt.System, prompt.Tools, prompt.Parameters})
 	switch {
@@ -257,91 +259,11 @@ func (p *prompts) sent(prompt *plugins.Prompt) (string, []data.Row) {
 	return r.String(), r.rows
 }
 
-// asking is a call of a model that is under way.
-type asking struct {
-	step    *step
-	prompt  data.Prompt
-	changes []plugins.PromptChange
-	shown   []string // messages that the step has begun since
-}
-
-// maxShown limits the messages of an answer.
-const maxShown = 1000
-
-// noteShown notes a message that a step begins.
-func (l *Live) noteShown(s *step, ev agui.Event) {
-	id := ""
-	switch e := ev.(type) {
-	case agui.TextMessageStart:
-		id = e.MessageID
-	case agui.ReasoningMessageStart:
-		id = e.MessageID
-	case agui.ToolCallStart:
-		if id = e.ParentMessageID; id == "" {
-			id = e.ToolCallID
-		}
-	default:
-		return
-	}
-	for _, a := range l.asking {
-		if n := len(a.shown); a.step == s && n < maxShown && (n == 0 || a.shown[n-1] != id) {
-			a.shown = append(a.shown, id)
-		}
-	}
-}
-
-// begin returns the rows of a call of a model that begins. l.mu is held.
-func (a *asking) begin(prompt *plugins.Prompt) []data.Row {
-	l := a.step.l
-	l.asking = append(l.asking, a)
-	var pieces []data.Row
-	if prompt != nil {
-		a.prompt.Provider, a.prompt.Model = data.Plain(data.Clip(prompt.Provider, 200)), data.Plain(data.Clip(prompt.Model, 200))
-		if l.prompts != nil {
-			a.changes, a.prompt.Changes = prompt.Changes, listJSON(prompt.Changes)
-			a.prompt.Sent, pieces = l.prompts.sent(prompt)
-		}
-	}
-	row := a.prompt
-	return append(pieces, &row)
-}
-
-// over forgets the call. l.mu is held.
-func (a *asking) over() {
-	l := a.step.l
-	l.asking = slices.DeleteFunc(l.asking, func(other *asking) bool { return other == a })
-}
-
-// ended returns the rows of the call's end. l.mu is held.
-func (a *asking) ended(state *agui.ModelCall, c *plugins.ModelCall, answer *plugins.ModelAnswer) []data.Row {
-	end := &data.PromptEnd{RunKey: a.prompt.RunKey, ID: state.ID, PromptResult: data.PromptResult{
-		Status: state.Status, Provider: data.Plain(data.Clip(c.Usage.Provider, 200)), Model: data.Plain(data.Clip(c.Usage.Model, 200)),
-		FinishReason: state.FinishReason, Error: state.Error, Took: max(time.Since(a.prompt.StartedAt), 1),
-	}}
-	if state.Usage != nil {
-		end.Usage = *state.Usage
-	}
-	if answer != nil {
-		end.FirstToken = answer.FirstToken
-	}
-	l := a.step.l
-	a.over()
-	if l.prompts == nil {
-		return []data.Row{end}
-	}
-	if answer != nil && len(answer.Changes) > 0 {
-		end.Changes = listJSON(append(slices.Clip(a.changes), answer.Changes...))
-	}
-	var pieces []data.Row
-	end.Answer, pieces = a.answer(answer)
-	return append(pieces, end)
-}
-
 // maxChanges limits the changes of a prompt as a whole, in bytes.
 const maxChanges = 64 << 10
 
-// listJSON returns changes as JSON, nil for none. The last one counts those that do not fit.
-func listJSON(changes []plugins.PromptChange) json.RawMessage {
+// Changes returns changes as JSON, nil for none. The last one counts those that do not fit.
+func Changes(changes []plugins.PromptChange) json.RawMessage {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -354,40 +276,6 @@ func listJSON(changes []plugins.PromptChange) json.RawMessage {
 		}
 	}
 	return data.MustJSON(changes)
-}
-
-// answer returns the references for an answer: to the messages that show it, or to a piece if they do not have all of it or more.
-func (a *asking) answer(answer *plugins.ModelAnswer) (string, []data.Row) {
-	l := a.step.l
-	r := &references{prompts: l.prompts}
-	var shown Answered
-	for _, id := range a.shown {
-		m, ok := l.span.Fold.Message(id)
-		seq := l.span.SeqOf(id)
-		if !ok || seq == 0 {
-			continue
-		}
-		for i := range m.ToolCalls {
-			m.ToolCalls[i].Arguments = l.span.Fold.Arguments(m.ToolCalls[i].ID)
-		}
-		shown.Add(&m)
-		r.closeRange() // a range would include other messages
-		r.seq(seq)
-	}
-	if answer == nil || answer.Text == "" && answer.Reasoning == "" && len(answer.Calls) == 0 {
-		return r.String(), nil
-	}
-	whole := Answered{answer.Text, answer.Reasoning, answer.Calls}
-	if whole.equal(&shown) {
-		return r.String(), nil
-	}
-	body := data.MustJSON(whole)
-	if len(body) > maxPiece {
-		body = data.MustJSON(Answered{Text: tooLong(len(body))})
-	}
-	r = &references{prompts: l.prompts}
-	r.piece(RefAnswer, body, r.run)
-	return r.String(), r.rows
 }
 
 // Add adds what a message of the log shows of an answer.
@@ -436,4 +324,28 @@ func References(text string) (list []Reference) {
 		list = append(list, ref)
 	}
 	return list
+}
+
+// Answer returns the references for an answer: to the messages that show it, in the order of seqs, or to a piece if they do not have all of it
+// or more.
+func (p *Writer) Answer(seqs []int64, shown *Answered, answer *plugins.ModelAnswer) (string, []data.Row) {
+	r := &references{Writer: p}
+	for _, seq := range seqs {
+		r.closeRange() // a range would include other messages
+		r.seq(seq)
+	}
+	if answer == nil || answer.Text == "" && answer.Reasoning == "" && len(answer.Calls) == 0 {
+		return r.String(), nil
+	}
+	whole := Answered{answer.Text, answer.Reasoning, answer.Calls}
+	if whole.equal(shown) {
+		return r.String(), nil
+	}
+	body := data.MustJSON(whole)
+	if len(body) > maxPiece {
+		body = data.MustJSON(Answered{Text: tooLong(len(body))})
+	}
+	r = &references{Writer: p}
+	r.piece(RefAnswer, body, r.run)
+	return r.String(), r.rows
 }
