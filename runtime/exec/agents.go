@@ -29,7 +29,6 @@ type places struct {
 	depths [maxDepth + 1]*semaphore.Weighted
 }
 
-// of returns the places at a step's depth.
 func (p *places) of(s *step) *semaphore.Weighted {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,9 +82,7 @@ func (c *toolCall) answerAs(ctx context.Context) (agui.ToolOutput, error) {
 	shown, failed := errors.AsType[*plugins.Error](err)
 	switch {
 	case failed && context.Cause(s.w.Ctx) == nil:
-		result := failure(shown.Code, shown.Message)
-		result.Error.Retryable = shown.Retryable
-		return result, nil
+		return failureOf(shown), nil
 	case err != nil:
 		return agui.ToolOutput{}, err
 	}
@@ -101,7 +98,7 @@ var errNoQuery = errors.New("the arguments must be an object with the string que
 // queryOf returns the query in the arguments of a call.
 func queryOf(raw json.RawMessage) (query string, ok bool) {
 	var args map[string]json.RawMessage // not a struct: Go would also accept QUERY
-	if !isObject(raw) || json.Unmarshal(raw, &args) != nil {
+	if json.Unmarshal(raw, &args) != nil {
 		return "", false
 	}
 	var text *string
@@ -142,11 +139,7 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 		}
 		sub.w.Within, sub.messages = within, asked("query-"+sub.w.Subagent, query)
 		ctx, end := trace(sub.w.Ctx, s.l.cfg.Tracer, s.l.op(OpAgent, u.Name, sub.w.Subagent))
-		out, err = plugins.Execute(ctx, agent, sub, plugins.Input{
-			Query: query, State: s.l.currentState(), ThreadID: s.l.span.Thread.ID, RunID: s.l.run.ID,
-			User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: sub.w.Subagent, Execution: 1,
-			Interruptions: s.l.interruptedBefore(),
-		})
+		out, err = plugins.Execute(ctx, agent, sub, s.input(query, sub.w.Subagent))
 		end(endOf(err))
 		if why, ok := errors.AsType[*plugins.Interrupted](err); ok {
 			if err = sub.interrupt(why); err == nil {
@@ -154,6 +147,17 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 			}
 		}
 		return out, s.closeAgent(sub, m, u.Name, out, err)
+	}
+}
+
+// input returns the input of a worker that the step's worker calls.
+func (s *step) input(query, subagent string) plugins.Input {
+	l := s.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return plugins.Input{
+		Query: query, State: l.span.State(), ThreadID: l.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project,
+		Node: s.node, Subagent: subagent, Execution: 1, Interruptions: l.interruptions,
 	}
 }
 
@@ -179,7 +183,7 @@ func (s *step) openAgent(ctx context.Context, m *data.Memo, opened agui.Subagent
 	if isOpen {
 		return sub, nil
 	}
-	return sub, s.write(m, nil, opened)
+	return sub, s.l.emit(s, []data.Row{new(*m)}, nil, opened)
 }
 
 // closeAgent ends a sub-agent with its output, or as failed. A waiting sub-agent stays open until its step ends.

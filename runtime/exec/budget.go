@@ -17,7 +17,6 @@ import (
 	"github.com/batonrun/baton/runtime/tail"
 )
 
-// errUsedUp is a refusal to call a model.
 func errUsedUp(s *data.BudgetState) error {
 	return &plugins.Error{Code: budget.Exceeded, Message: s.String()}
 }

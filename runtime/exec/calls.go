@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -129,10 +128,6 @@ func (c *toolCall) asksClient() bool {
 	return c.s.l.journal.AsksClient(c.m.CallID)
 }
 
-func isObject(raw json.RawMessage) bool {
-	return len(raw) > 0 && bytes.TrimLeft(raw, " \t\r\n")[0] == '{' && json.Valid(raw)
-}
-
 // beginsAtOnce reports whether a call begins as soon as it is open. Other calls first wait for an approval, or run an agent.
 func (c *toolCall) beginsAtOnce() bool {
 	if c.u.Output != nil || c.u.Approval != "" {
@@ -171,7 +166,6 @@ func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, er
 	return out, s.pass(ctx)
 }
 
-// toolNode makes the only call of a node that is a tool.
 func (s *step) toolNode(ctx context.Context, tool string, args json.RawMessage) (agui.ToolOutput, error) {
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
@@ -217,19 +211,14 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 			return agui.ToolOutput{}, err
 		}
 	}
-	limit := info.Timeout
-	if limit == 0 {
-		limit = s.l.cfg.ToolTimeout
-	}
-	return c.invoke(ctx, tool, limit, &plugins.Call{
-		ID: m.CallID, Args: args, ThreadID: s.l.span.Thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
+	return c.invoke(ctx, tool, &plugins.Call{
+		ID: m.CallID, Args: args,
 		Progress: func(fraction float64, message string) {
 			_ = s.Emit(agui.Progress(s.node, fraction, data.Clip(message, maxText))) // a call outlives its step only if it was abandoned
 		},
 	})
 }
 
-// approvalMemo returns the record of the call's approval.
 func (c *toolCall) approvalMemo() (*data.Memo, error) {
 	return c.s.memo(plugins.Use{Place: c.u.Inside(journal.ApprovalPlace)})
 }
@@ -273,7 +262,7 @@ func (s *step) approval(m *data.Memo, tool string, by plugins.Approver, ask func
 	if err != nil {
 		return plugins.Answer{}, err
 	}
-	q.ExpiresAt = time.Now().Add(cmp.Or(by.Expires, s.l.cfg.ApprovalTimeout)).UTC().Format(time.RFC3339Nano)
+	q.ExpiresAt = expiry(cmp.Or(by.Expires, s.l.cfg.ApprovalTimeout))
 	q.Metadata = forApprover(q.Metadata, by)
 	return s.question(m, tool, q)
 }
@@ -307,19 +296,14 @@ func (c *toolCall) guarded() json.RawMessage {
 	return c.u.Request
 }
 
-// approvalSchema is the JSON Schema of an approval.
 const approvalSchema = `{
 	"type": "object", "required": ["approved"], "additionalProperties": false,
 	"properties": {"approved": {"type": "boolean"}, "editedArgs": {"type": "object"}}
 }`
 
-// denied is the output of a call that was not approved.
 func denied() agui.ToolOutput { return failure("denied", "The call was not approved") }
 
-// approvalEnds returns the expiry of an approval that is requested now.
-func (s *step) approvalEnds() string {
-	return time.Now().Add(s.l.cfg.ApprovalTimeout).UTC().Format(time.RFC3339Nano)
-}
+func expiry(after time.Duration) string { return time.Now().Add(after).UTC().Format(time.RFC3339Nano) }
 
 // approveAgent asks a person whether a node's agent may be run, and fails if it may not.
 func (s *step) approveAgent(query string) error {
@@ -344,12 +328,13 @@ func (s *step) approveAgent(query string) error {
 }
 
 // invoke calls the tool on its own goroutine, so that a tool that ignores its context blocks nothing else.
-func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Duration, call *plugins.Call) (agui.ToolOutput, error) {
+func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, call *plugins.Call) (agui.ToolOutput, error) {
 	s := c.s
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
-	defer cancel()
 	info := tool.Info()
+	ctx, cancel := context.WithTimeoutCause(ctx, orDefault(info.Timeout, s.l.cfg.ToolTimeout), errTimeout)
+	defer cancel()
 	name, waits := info.Name, new(atomic.Bool)
+	call.ThreadID, call.RunID, call.User, call.Project = s.l.span.Thread.ID, s.l.run.ID, s.l.run.User, s.l.run.Project
 	if !c.guard {
 		call.Asks, call.Keeps, call.Idles = c.asks(ctx, &info, waits), c.keep, c.idle
 		call.Kept = s.l.kept(s.w.Step, c.u)
@@ -360,9 +345,9 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 		out, err = callPlugin(ctx, s.w.Ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
 			began := time.Now()
 			ctx, end := trace(ctx, s.l.cfg.Tracer, s.l.op(OpTool, name, call.ID))
-			s.l.use(s.w.Step, 1, 0)
+			s.l.rests.use(s.w.Step, 1, 0)
 			out, err := callTool(ctx, tool, call)
-			s.l.use(s.w.Step, -1, 0)
+			s.l.rests.use(s.w.Step, -1, 0)
 			how := endOf(c.shown(ctx, err))
 			if out.Error != nil && !c.guard {
 				how.Code = out.Error.Code
@@ -390,9 +375,7 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 	case err == nil:
 		return out, nil
 	case ok:
-		out = failure(shown.Code, shown.Message)
-		out.Error.Retryable = shown.Retryable
-		return out, nil
+		return failureOf(shown), nil
 	case errors.Is(err, errTimeout), errors.Is(context.Cause(ctx), errTimeout):
 		return failure("timeout", "The tool did not return in time"), nil
 	}
@@ -422,13 +405,13 @@ func callTool(ctx context.Context, tool plugins.Tool, call *plugins.Call) (out a
 }
 
 func failure(code, message string) agui.ToolOutput {
-	if code == "" {
-		code = "failed"
-	}
-	return agui.ToolOutput{
-		Status: agui.StatusFailure, ResultSummary: message,
-		Error: &agui.OutputError{Code: code, Message: message},
-	}
+	return agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: message, Error: &agui.OutputError{Code: cmp.Or(code, "failed"), Message: message}}
+}
+
+func failureOf(e *plugins.Error) agui.ToolOutput {
+	out := failure(e.Code, e.Message)
+	out.Error.Retryable = e.Retryable
+	return out
 }
 
 // close emits the result and records it.
@@ -468,20 +451,10 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 
 var errNotJSON = errors.New("its output holds what is not JSON")
 
-func (l *Live) currentState() json.RawMessage {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.span.State()
-}
-
 // explain returns a worker's error as clients see it: all of a *plugins.Error, and no text of any other error.
 func (l *Live) explain(agent string, err error) *agui.OutputError {
 	if e, ok := errors.AsType[*plugins.Error](err); ok {
-		code := e.Code
-		if code == "" {
-			code = "failed"
-		}
-		return &agui.OutputError{Code: data.Plain(data.Clip(code, 200)), Message: data.Plain(data.Clip(e.Message, maxText)), Retryable: e.Retryable}
+		return outputError(e)
 	}
 	if errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		return &agui.OutputError{Code: "timeout", Message: "The agent did not end in time", Retryable: true}
@@ -494,6 +467,10 @@ func (l *Live) explain(agent string, err error) *agui.OutputError {
 		return &agui.OutputError{Code: "panic", Message: "The agent failed unexpectedly"}
 	}
 	return &agui.OutputError{Code: "agent_failed", Message: "The agent failed"}
+}
+
+func outputError(e *plugins.Error) *agui.OutputError {
+	return &agui.OutputError{Code: data.Plain(data.Clip(cmp.Or(e.Code, "failed"), 200)), Message: data.Plain(data.Clip(e.Message, maxText)), Retryable: e.Retryable}
 }
 
 // maxText is the maximum length of an error's or a question's text.

@@ -22,7 +22,7 @@ func (l *Live) Plan() []plugins.Node {
 
 // Claim prepares the claim of a run that has a reservation: the events that open the span, numbered after the thread's last event.
 func (l *Live) Claim(ctx context.Context, th *data.Thread, run *data.Run, queued []data.Message, reserved *queue.Reservation) (*commit.Item, error) {
-	l.reserved = reserved
+	l.rests.reserved = reserved
 	l.span = span.Next(l.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
 	c := &decide.Claim{
 		Thread: th.Key, Run: run.Key, Instance: l.cfg.Instance, Project: run.Project, User: run.User, Caps: l.cfg.Caps, Span: l.span.Row,
@@ -47,7 +47,7 @@ func (l *Live) begins(out *decide.Decided) {
 	l.plugins = l.offer.plugins.For(l.run.Project)
 	l.t = l.cfg.Logs.Hold(l.span.Thread.Key, l.span.Thread.ID)
 	l.t.Begin(l.span.Last()) // the events of the claim and of the last owner are stored
-	l.cfg.Queue.Settle(l.reserved, l.span.Fold.Grown())
+	l.cfg.Queue.Settle(l.rests.reserved, l.span.Fold.Grown())
 	l.cfg.Engine.Begin(l)
 }
 
@@ -71,7 +71,6 @@ func Close(ctx context.Context, cfg *Config, th *data.Thread, run *data.Run, spa
 	return it, nil
 }
 
-// sizeOf returns the bytes of events.
 func sizeOf(events []data.StoredEvent) (n int) {
 	for i := range events {
 		n += len(events[i].Payload)

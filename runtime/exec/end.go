@@ -199,7 +199,6 @@ func (e Ending) code() string {
 	return span.CodeInterrupted
 }
 
-// terminal returns the event that ends the span.
 func (l *Live) terminal(e Ending) (agui.Event, error) {
 	base, usage := agui.Base{Agent: l.run.WorkflowID}, l.run.Usage
 	switch e.status {
@@ -240,5 +239,5 @@ func (l *Live) cancelledElsewhere(owner string) (Ending, error) {
 // Over ends AwaitEnd, and gives back the memory of the run's messages.
 func (l *Live) Over() {
 	close(l.over)
-	l.reserved.ReleaseMessages()
+	l.rests.reserved.ReleaseMessages()
 }

@@ -18,7 +18,13 @@ import (
 func (l *Live) Execute() {
 	l.execute()
 	l.cancel(plugins.ErrEnded)
-	l.untrace()
+	l.mu.Lock()
+	end := End{Status: l.became}
+	l.mu.Unlock()
+	if end.Status == data.Failed {
+		end.Code = "failed"
+	}
+	l.traced(end)
 	grace := time.AfterFunc(l.cfg.Grace, func() {
 		l.calls.abandonAll()
 		l.writeRelease()
@@ -29,7 +35,7 @@ func (l *Live) Execute() {
 	_ = l.AwaitEnd() // somebody else may end it; an error says that nothing begins here any more
 	l.cfg.Offers.release(l.offer)
 	l.t.Release()
-	l.cfg.Queue.Leave(&l.run.RunHead, l.reserved)
+	l.cfg.Queue.Leave(&l.run.RunHead, l.rests.reserved)
 }
 
 // nodeResult is the result of a node: completed, waiting, interrupted, or failed with the error that clients see.
@@ -44,7 +50,7 @@ func (l *Live) execute() {
 	limit, end := context.WithCancelCause(l.ctx)
 	most := l.cfg
 	l.span.Bounds = span.Bounds{
-		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.reserved.Grow, Exceeded: end,
+		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.rests.reserved.Grow, Exceeded: end,
 	}
 	limit, stop := context.WithTimeoutCause(limit, l.cfg.RunTimeout, errTimeout)
 	defer stop()

@@ -82,7 +82,6 @@ func (x *execution) begin() error {
 	return err
 }
 
-// attempt executes the node once.
 func (x *execution) attempt() nodeResult {
 	ctx, cancel := withTimeout(x.l.ctx, x.timeout())
 	defer cancel()
@@ -97,9 +96,9 @@ func (x *execution) attempt() nodeResult {
 	if x.st.Input != data.Shown(in.Query) { // otherwise the step has the run's query; the row may hold only its beginning
 		in.Query = x.st.Input
 	}
-	x.l.enterNode(x.st.Number)
+	x.l.rests.enter(x.st.Number)
 	out, err := x.call(ctx, in)
-	x.l.leaveNode(x.st.Number)
+	x.l.rests.leave(x.st.Number)
 	if x.limit.Err() != nil {
 		return nodeResult{}
 	}

@@ -36,15 +36,10 @@ func (s *step) GuardAgent(ctx context.Context, u plugins.Use, query string) (agu
 	}
 }
 
-// guardAgent is one call of a guard.
 func (s *step) guardAgent(ctx context.Context, sub *step, u plugins.Use, agent plugins.Agent, query string) (agui.WorkerOutput, error) {
 	return callPlugin(ctx, s.w.Ctx, &s.l.calls, aWorker, u.Name, func() (agui.WorkerOutput, error) {
 		ctx, end := trace(ctx, s.l.cfg.Tracer, s.l.op(OpAgent, u.Name, ""))
-		out, err := plugins.ExecuteGuard(ctx, agent, sub, plugins.Input{
-			Query: query, State: s.l.currentState(), ThreadID: s.l.span.Thread.ID, RunID: s.l.run.ID,
-			User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: u.Name, Execution: 1,
-			Interruptions: s.l.interruptedBefore(),
-		})
+		out, err := plugins.ExecuteGuard(ctx, agent, sub, s.input(query, u.Name))
 		end(endOf(err))
 		if _, shown := errors.AsType[*plugins.Error](err); err != nil && !shown && ctx.Err() == nil {
 			s.l.logFailure("guard failed", aWorker, u.Name, err)
@@ -65,9 +60,7 @@ func (s *step) GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, e
 		return agui.ToolOutput{}, &plugins.Error{Code: "invalid_arguments", Message: err.Error()}
 	}
 	c := &toolCall{s: s, m: &data.Memo{}, u: u, guard: true}
-	return c.invoke(ctx, tool, orDefault(tool.Info().Timeout, s.l.cfg.ToolTimeout), &plugins.Call{
-		ID: data.NewID(), Args: args, ThreadID: s.l.span.Thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
-	})
+	return c.invoke(ctx, tool, &plugins.Call{ID: data.NewID(), Args: args})
 }
 
 // ClientResult finds the result of a client's call: see [host.GuardCaller].

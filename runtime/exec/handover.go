@@ -60,13 +60,22 @@ func (l *Live) work(n int) {
 	}
 }
 
+// Release releases the run, if it is not ending already, and writes nothing to its log: it goes on at the next start.
+func (l *Live) Release() { l.release(true) }
+
 // handOver releases the run if a worker waits at a record and nothing is under way that another instance would repeat or fail.
-func (l *Live) handOver() {
+func (l *Live) handOver() { l.release(false) }
+
+func (l *Live) release(anyway bool) {
 	l.mu.Lock()
-	due := l.atRecord && l.working == 0 && !l.speaks() && !l.calling() && l.release()
+	due := (anyway || l.atRecord && l.working == 0 && !l.speaks() && !l.calling()) && l.shut(plugins.ErrStopping)
+	if due {
+		l.mark = data.ReleasedBy(l.cfg.Instance, l.cfg.Counts.Released.Add(1), l.released+1)
+	}
 	l.mu.Unlock()
 	if due {
-		l.letGo()
+		l.log().Info("run is released", "agent", l.run.WorkflowID)
+		l.cancel(plugins.ErrStopping)
 	}
 }
 
@@ -105,33 +114,7 @@ func (l *Live) progressed(it *commit.Item) {
 	}
 }
 
-// Release releases the run, if it is not ending already, and writes nothing to its log: it goes on at the next start.
-func (l *Live) Release() {
-	l.mu.Lock()
-	due := l.release()
-	l.mu.Unlock()
-	if due {
-		l.letGo()
-	}
-}
-
-// release shuts the gate of a run that is to be released. It reports false for a run that is already ending. The caller then calls
-// letGo. l.mu is held.
-func (l *Live) release() bool {
-	if !l.shut(plugins.ErrStopping) {
-		return false
-	}
-	l.mark = data.ReleasedBy(l.cfg.Instance, l.cfg.Counts.Released.Add(1), l.released+1)
-	return true
-}
-
-// letGo stops the workers of a run that is released.
-func (l *Live) letGo() {
-	l.log().Info("run is released", "agent", l.run.WorkflowID)
-	l.cancel(plugins.ErrStopping)
-}
-
-// writeRelease queues the release of a run that was let go, once. Its workers have returned or were abandoned, because another instance
+// writeRelease queues the release of a run that was released, once. Its workers have returned or were abandoned, because another instance
 // may call them at once.
 func (l *Live) writeRelease() {
 	l.mu.Lock()

@@ -15,7 +15,10 @@ import (
 // rests knows when all nodes of a run rest: each has calls of tools or models, and all of them are idle. The run lends its slot then. A
 // worker that works beside its idle calls is not noticed.
 type rests struct {
-	mu    sync.Mutex    // guards the fields below, and the slot of the run's reservation
+	queue    *queue.Queue
+	reserved *queue.Reservation // nil for a run that is not executed
+
+	mu    sync.Mutex    // guards the fields below, and the slot of the reservation
 	nodes map[int]*uses // by the number of the step
 	lent  bool
 	since time.Time    // when the slot was lent, or is wanted back
@@ -28,35 +31,34 @@ type rests struct {
 // uses counts the running calls of tools of a node.
 type uses struct{ calls, idle int }
 
-// enterNode records that a node executes, and leaveNode that it has ended.
-func (l *Live) enterNode(number int) {
-	l.rests.mu.Lock()
-	defer l.rests.mu.Unlock()
-	l.rests.nodes[number] = new(uses)
-	l.lend()
+// enter records that a node executes, and leave that it has ended.
+func (r *rests) enter(number int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.nodes[number] = new(uses)
+	r.lend()
 }
 
-func (l *Live) leaveNode(number int) {
-	l.rests.mu.Lock()
-	defer l.rests.mu.Unlock()
-	delete(l.rests.nodes, number)
-	l.lend()
+func (r *rests) leave(number int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.nodes, number)
+	r.lend()
 }
 
 // use changes the numbers of running and idle calls of a node, which may have ended without an abandoned call.
-func (l *Live) use(number, calls, idle int) {
-	l.rests.mu.Lock()
-	defer l.rests.mu.Unlock()
-	if u := l.rests.nodes[number]; u != nil {
+func (r *rests) use(number, calls, idle int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if u := r.nodes[number]; u != nil {
 		u.calls, u.idle = u.calls+calls, u.idle+idle
 	}
-	l.lend()
+	r.lend()
 }
 
 // lend gives the run's slot to others while all nodes rest. A node that begins to work meanwhile exceeds the limit, which saves a
-// second queue. rests.mu is held.
-func (l *Live) lend() {
-	r := &l.rests
+// second queue. r.mu is held.
+func (r *rests) lend() {
 	rest := len(r.nodes) > 0
 	for _, u := range r.nodes {
 		rest = rest && u.idle > 0 && u.idle == u.calls
@@ -64,11 +66,11 @@ func (l *Live) lend() {
 	switch {
 	case rest && !r.lent:
 		r.lent, r.since = true, time.Now()
-		l.reserved.Slot.Release()
-		l.cfg.Queue.Freed()
+		r.reserved.Slot.Release()
+		r.queue.Freed()
 	case !rest && r.lent:
 		r.lent = false
-		l.reserved.Slot.Force(1)
+		r.reserved.Slot.Force(1)
 		if r.taking != nil {
 			r.stop()
 		}
@@ -76,8 +78,7 @@ func (l *Live) lend() {
 }
 
 // retake waits for a slot if the run has lent its own. One call takes it for all that return meanwhile.
-func (l *Live) retake(ctx context.Context) {
-	r := &l.rests
+func (r *rests) retake(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.lent && ctx.Err() == nil {
@@ -93,13 +94,13 @@ func (l *Live) retake(ctx context.Context) {
 		take, stop := context.WithCancel(ctx)
 		r.taking, r.stop, r.since = make(chan struct{}), stop, time.Now()
 		r.mu.Unlock()
-		slot, err := l.reserved.TakeSlot(take)
+		slot, err := r.reserved.TakeSlot(take)
 		r.mu.Lock()
 		if err == nil && r.lent {
-			l.reserved.Slot, r.lent = slot, false
+			r.reserved.Slot, r.lent = slot, false
 		} else {
 			slot.Release()
-			l.cfg.Queue.Freed()
+			r.queue.Freed()
 		}
 		stop()
 		close(r.taking)
@@ -107,9 +108,7 @@ func (l *Live) retake(ctx context.Context) {
 	}
 }
 
-// WaitOf returns why an executing run has no slot, or nil.
-func (l *Live) WaitOf() *queue.Wait {
-	r := &l.rests
+func (r *rests) wait() *queue.Wait {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := &queue.Wait{Since: r.since}
@@ -117,7 +116,7 @@ func (l *Live) WaitOf() *queue.Wait {
 	case !r.lent:
 		return nil
 	case r.taking != nil:
-		w.Reason = l.reserved.WhyNoSlot()
+		w.Reason = r.reserved.WhyNoSlot()
 	case len(r.paces) > 0:
 		w.Reason = "provider_pace"
 		for _, until := range r.paces {
@@ -132,7 +131,6 @@ func (l *Live) WaitOf() *queue.Wait {
 	return w
 }
 
-// idle is a tool's Idle.
 func (c *toolCall) idle(ctx context.Context, wait func() error) error {
 	return c.s.rest(ctx, 0, wait)
 }
@@ -143,31 +141,30 @@ func (s *step) Idle(ctx context.Context, wait func() error) error { return s.res
 // WaitForPace implements host.Idler.
 func (s *step) WaitForPace(ctx context.Context, until time.Time, wait func() error) error {
 	defer stopClock(ctx)()
-	defer s.l.pace(&until)()
+	defer s.l.rests.pace(&until)()
 	return s.Idle(ctx, wait)
 }
 
 // pace records that a call waits for a provider's pace, until the returned function is called.
-func (l *Live) pace(until *time.Time) (end func()) {
-	l.rests.mu.Lock()
-	defer l.rests.mu.Unlock()
-	l.rests.paces = append(l.rests.paces, until)
+func (r *rests) pace(until *time.Time) (end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.paces = append(r.paces, until)
 	return func() {
-		l.rests.mu.Lock()
-		defer l.rests.mu.Unlock()
-		l.rests.paces = slices.DeleteFunc(l.rests.paces, func(p *time.Time) bool { return p == until })
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.paces = slices.DeleteFunc(r.paces, func(p *time.Time) bool { return p == until })
 	}
 }
 
 // rest runs a wait of a call that is counted already, or of one more.
 func (s *step) rest(ctx context.Context, more int, wait func() error) error {
-	s.l.use(s.w.Step, more, 1)
-	defer s.l.use(s.w.Step, -more, -1)
-	defer s.l.retake(ctx) // also after a panic
+	s.l.rests.use(s.w.Step, more, 1)
+	defer s.l.rests.use(s.w.Step, -more, -1)
+	defer s.l.rests.retake(ctx) // also after a panic
 	return wait()
 }
 
-// keep is a tool's Keep.
 func (c *toolCall) keep(value json.RawMessage) error {
 	m, err := c.s.memo(plugins.Use{Place: c.u.Inside(journal.KeptPlace)})
 	if err != nil {
@@ -179,7 +176,6 @@ func (c *toolCall) keep(value json.RawMessage) error {
 	return c.s.record(m, value, nil)
 }
 
-// kept returns the value that the call at a place in a step has stored, or nil.
 func (l *Live) kept(step int, call plugins.Use) json.RawMessage {
 	l.mu.Lock()
 	defer l.mu.Unlock()

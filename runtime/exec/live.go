@@ -30,16 +30,15 @@ import (
 // Live is a RUNNING run of this instance. Its workers emit through it. Every ending shuts the gate first, so that no event
 // can follow.
 type Live struct {
-	cfg      *Config
-	t        *tail.Tail
-	source   *commit.Source     // shut with the gate
-	reserved *queue.Reservation // nil for a run that is not executed
-	rests    rests
-	offer    *offer         // held from begins until the last worker has returned
-	plugins  *host.Registry // the plugins of the offer that the run's project may use
-	input    Input
-	unfit    error    // why the run cannot be executed; it can still be ended
-	run      data.Run // as claimed, except for Attempt
+	cfg     *Config
+	t       *tail.Tail
+	source  *commit.Source // shut with the gate
+	rests   rests
+	offer   *offer         // held from begins until the last worker has returned
+	plugins *host.Registry // the plugins of the offer that the run's project may use
+	input   Input
+	unfit   error    // why the run cannot be executed; it can still be ended
+	run     data.Run // as claimed, except for Attempt
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -109,7 +108,7 @@ func New(cfg *Config, run *data.Run) *Live {
 	l := &Live{
 		cfg: cfg, run: *run, offer: cfg.Offers.current(),
 		agentPlaces: places{most: maxSubagents}, callPlaces: places{most: plugins.MaxCalls},
-		journal: journal.New(), over: make(chan struct{}), rests: rests{nodes: make(map[int]*uses)},
+		journal: journal.New(), over: make(chan struct{}), rests: rests{queue: cfg.Queue, nodes: make(map[int]*uses)},
 		history: history{turn: make(chan struct{}, 1)}, calls: pluginCalls{counts: &cfg.Counts, grace: cfg.Grace, all: make(map[*pluginCall]struct{})},
 	}
 	l.calls.log, l.released = l.log, run.Releases()
@@ -141,10 +140,11 @@ func (l *Live) Head() *data.RunHead { return &l.run.RunHead }
 // Trace returns the operation that the run belongs to: see Tracer.Parent.
 func (l *Live) Trace() string { return l.input.Trace }
 
-// owner returns the run's owner in the commit queue.
+// WaitOf returns why an executing run has no slot, or nil.
+func (l *Live) WaitOf() *queue.Wait { return l.rests.wait() }
+
 func (l *Live) owner() quota.Owner { return quota.OwnerOf(l.run.Project, l.run.User) }
 
-// item returns an entry of the commit queue for the run's events.
 func (l *Live) item() *commit.Item {
 	return &commit.Item{Source: l.source, Thread: l.t.Key()}
 }
@@ -235,8 +235,23 @@ func (l *Live) awaitTurn(s *step) {
 	}
 }
 
-// stage stages an event of the step, with the rows that follow from it.
+// failCall stages the interrupted result of a call that gets no other, and completes its record. l.mu is held.
+func (l *Live) failCall(it *commit.Item, s *step, id string) error {
+	result := l.failedCall(id, span.CodeInterrupted)
+	if err := l.stage(it, s, result); err != nil {
+		return err
+	}
+	if row := l.journal.Complete(id, &result, l.span.Last()); row != nil {
+		it.Rows = append(it.Rows, row)
+	}
+	return nil
+}
+
+// stage stages an event of a step, with the rows that follow from it, or an event of the run if s is nil.
 func (l *Live) stage(it *commit.Item, s *step, ev agui.Event) error {
+	if s == nil {
+		return l.span.Stage(it, ev)
+	}
 	left := false
 	if e, ok := ev.(agui.ToolCallResult); ok {
 		left = l.journal.LeftBy(s.w.Step, s.w.Within, e.ToolCallID)

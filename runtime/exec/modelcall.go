@@ -54,7 +54,7 @@ func refusal(err error) *agui.OutputError {
 		return nil
 	}
 	if e, ok := errors.AsType[*plugins.Error](err); ok && e.Code != "" {
-		return &agui.OutputError{Code: data.Plain(data.Clip(e.Code, 200)), Message: data.Plain(data.Clip(e.Message, maxText)), Retryable: e.Retryable}
+		return outputError(e)
 	}
 	return &agui.OutputError{Code: "failed", Message: "The model's answer did not come"}
 }

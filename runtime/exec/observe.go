@@ -115,7 +115,6 @@ func About(log *slog.Logger, run *data.Run) *slog.Logger {
 	return log.With("run", run.ID, "user", run.User, "project", run.Project, "thread", run.ThreadID).With(TraceOf(in.Trace)...)
 }
 
-// log returns a logger that names the same.
 func (l *Live) log() *slog.Logger {
 	log := l.cfg.Log.With("run", l.run.ID, "thread", l.span.Thread.ID, "user", l.run.User, "project", l.run.Project)
 	return log.With(TraceOf(l.input.Trace)...)
@@ -137,20 +136,8 @@ func traceID(parent string) string {
 	return ""
 }
 
-// op returns an operation of the run.
 func (l *Live) op(kind OpKind, name, id string) Op {
 	return Op{Kind: kind, Name: name, ID: id, Run: l.run.ID, Thread: l.span.Thread.ID, Project: l.run.Project}
-}
-
-// untrace ends the run's own operation.
-func (l *Live) untrace() {
-	l.mu.Lock()
-	end := End{Status: l.became}
-	l.mu.Unlock()
-	if end.Status == data.Failed {
-		end.Code = "failed"
-	}
-	l.traced(end)
 }
 
 // endOf returns the end of an operation that err has failed. Waiting for an answer is no failure.

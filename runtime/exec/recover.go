@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/batonrun/baton/plugins"
@@ -37,7 +38,7 @@ func TakeOver(ctx context.Context, cfg *Config, run *data.Run, reserved *queue.R
 	if err != nil {
 		return false, fail(ctx, cfg, run, fromRows, unreadable, err, nil)
 	}
-	l.reserved, l.spoke = reserved, true
+	l.rests.reserved, l.spoke = reserved, true
 	err = cfg.Engine.Decide(&commit.Item{
 		Owner: l.owner(), Records: it.Records,
 		Command: &decide.TakeOver{
@@ -66,15 +67,11 @@ var (
 	unstored   = &agui.OutputError{Code: codeUnstored, Message: "The run's events could not be stored"} // the database refuses their data
 )
 
-// source is the origin of the events that end a run's span.
-type source int
+// source is the origin of the events that end a run's span. A run that has lost its events in memory, or could not store them, ends by its
+// log, which knows the open entities. If the log cannot be read or closed, a terminal event ends the run without it, whatever is open.
+type source bool
 
-// A run that has lost its events in memory, or could not store them, ends by its log, which knows the open entities. If the
-// log cannot be read or closed, a terminal event ends the run without it, whatever is open.
-const (
-	fromLog source = iota
-	fromRows
-)
+const fromLog, fromRows source = true, false
 
 // fail ends a RUNNING run that is not executed here as failed, with the first source that serves. because is the error that
 // caused it, or nil: an error which only means that nothing can be written now is returned, and the run does not fail. then
@@ -242,14 +239,6 @@ type repair struct {
 	s  *step // nil for a run that is taken over
 }
 
-// stage stages an event.
-func (r *repair) stage(ev agui.Event) error {
-	if r.s == nil {
-		return r.l.span.Stage(r.it, ev)
-	}
-	return r.l.stage(r.it, r.s, ev)
-}
-
 // isCut reports whether the crash has cut short the entity of an event.
 func (r *repair) isCut(ev agui.Event) bool { return r.s == nil || r.l.span.Owns(&r.s.w, ev) }
 
@@ -282,7 +271,7 @@ func (r *repair) interrupt() error {
 		case agui.ReasoningMessageEnd:
 			thoughts[e.MessageID], unended = true, append(unended, e.MessageID)
 		}
-		if err := r.stage(ev); err != nil {
+		if err := l.stage(it, r.s, ev); err != nil {
 			return err
 		}
 	}
@@ -295,7 +284,7 @@ func (r *repair) interrupt() error {
 		if m != nil && m.Tool != "" && (l.isRepeatable(m) || !l.plugins.Settled(m.Tool)) { // the call itself decides when it is opened again
 			continue
 		}
-		if err := r.failCall(id); err != nil {
+		if err := l.failCall(it, r.s, id); err != nil {
 			return err
 		}
 	}
@@ -322,14 +311,65 @@ func (l *Live) isRepeatable(m *data.Memo) bool {
 	return !m.Begun || ok && tool.Info().Idempotent || l.journal.Kept(m.Step, plugins.Use{Place: m.Place}) != nil
 }
 
-// failCall stages the interrupted result of a call that gets no other, and completes its record.
-func (r *repair) failCall(id string) error {
-	result := r.l.failedCall(id, span.CodeInterrupted)
-	if err := r.stage(result); err != nil {
+// A worker that returns plugins.Interrupted is called again as after a crash of the server, but alone: the other workers of its run go on.
+
+// interrupt closes what a worker has left open, so that it can be called again with its records. It fails if the run has ended, or has
+// crashed too often.
+func (s *step) interrupt(why *plugins.Interrupted) error {
+	l := s.l
+	l.source.Room()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.span.Closed(&s.w); err != nil {
 		return err
 	}
-	if row := r.l.journal.Complete(id, &result, r.l.span.Last()); row != nil {
-		r.it.Rows = append(r.it.Rows, row)
+	s.takeHeld() // as after a crash: what they end is repeated
+	s.w.Ended = true
+	l.turn.Broadcast()
+	it := l.item()
+	defer l.cfg.Commits.Add(it) // numbered events are written, also before one that is refused
+	if err := l.crash(it, s.w.Agent, why); err != nil {
+		return err
 	}
+	it.Rows = append(it.Rows, l.takeOwed()...)
+	return (&repair{l: l, it: it, s: s}).interrupt()
+}
+
+// crash counts the interruption of a worker or a tool. It fails once the run has crashed too often. l.mu is held.
+func (l *Live) crash(it *commit.Item, plugin string, why *plugins.Interrupted) error {
+	l.interruptions++
+	if why.Counts {
+		l.run.Attempt++
+		it.Rows = append(it.Rows, &data.RunCrashes{Key: l.run.Key, Attempt: l.run.Attempt})
+	}
+	if l.run.Attempt > l.cfg.MaxAttempts {
+		l.log().Warn("run is given up", "plugin", plugin, "reason", why.Reason, "attempt", l.run.Attempt)
+		return crashLoop(l.run.Attempt)
+	}
+	l.log().Warn("worker is called again", "plugin", plugin, "reason", why.Reason, "attempt", l.run.Attempt)
 	return nil
+}
+
+func crashLoop(attempts int) *plugins.Error {
+	return &plugins.Error{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", attempts)}
+}
+
+// interruptedBefore returns how often workers of the run were interrupted since its last record.
+func (l *Live) interruptedBefore() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.interruptions
+}
+
+// again counts the interruption of the call's tool, and reports whether the tool is called again.
+func (c *toolCall) again(info *plugins.Info, why *plugins.Interrupted) bool {
+	l := c.s.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.span.Gate() != nil || !info.Idempotent && (c.guard || !l.isRepeatable(c.m)) {
+		return false
+	}
+	it := l.item()
+	defer l.cfg.Commits.Add(it)
+	return l.crash(it, info.Name, why) == nil
 }

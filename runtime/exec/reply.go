@@ -30,10 +30,11 @@ func (o *Offers) RepliesTo(run *data.RunHead, all []data.Interrupt, entries []ag
 		}
 		answers[e.InterruptID] = true
 		replies[i].Interrupt = e.InterruptID
-		in := interrupt(all, e.InterruptID)
-		if in == nil {
+		at := slices.IndexFunc(all, func(in data.Interrupt) bool { return in.ID == e.InterruptID })
+		if at < 0 {
 			continue
 		}
+		in := &all[at]
 		if in.Status == data.InterruptOpen {
 			if e.Status != data.InterruptCancelled {
 				if err := MayAnswer(in, run.User, by); err != nil {
@@ -126,16 +127,6 @@ func misplaced(place, code, format string, args ...any) error {
 	return refusal
 }
 
-// interrupt returns the interrupt with the id, or nil.
-func interrupt(all []data.Interrupt, id string) *data.Interrupt {
-	for i := range all {
-		if id != "" && all[i].ID == id {
-			return &all[i]
-		}
-	}
-	return nil
-}
-
 // taken is an accepted answer, as the interrupt's row stores it.
 type taken struct {
 	Entry     agui.ResumeEntry `json:"entry"`               // as RUN_STARTED shows it
@@ -173,7 +164,6 @@ func Expired(in *data.Interrupt) decide.Reply {
 	return r
 }
 
-// replyTo prepares one answer.
 func replyTo(in *data.Interrupt, t taken) decide.Reply {
 	e := &t.Entry
 	r := decide.Reply{Interrupt: in.ID}
@@ -204,7 +194,6 @@ func answersIn(all []data.Interrupt) (list []agui.ResumeEntry) {
 	return list
 }
 
-// resultOf returns a client's answer as the result of its call.
 func resultOf(in *data.Interrupt, out agui.ToolOutput) json.RawMessage {
 	out.ToolName, out.ToolCallID = in.Tool, in.ID
 	return data.MustJSON(out)
@@ -312,4 +301,91 @@ func (o *Offers) AnswersOf(
 		return nil, nil
 	}
 	return a, nil
+}
+
+// Responder identifies the person who answers.
+type Responder struct {
+	User string `json:"user"`
+	Role string `json:"role"`
+
+	Operates    bool `json:"-"` // may answer questions for operators
+	Administers bool `json:"-"` // may answer questions for admins
+	Alone       bool `json:"-"` // there are no accounts, so there is no other to answer
+}
+
+// answerers is the part of a question's metadata that says who may answer it. Everybody may cancel it who may cancel the run.
+type answerers struct {
+	By   string `json:"by,omitempty"`   // the lowest role: plugins.ByOperator or ByAdmin; everybody by default
+	Not  string `json:"not,omitempty"`  // requester: the user who has started the run
+	Edit *bool  `json:"edit,omitempty"` // false if the arguments may not be edited
+}
+
+const notRequester = "requester"
+
+// forApprover adds to a question's metadata who may answer it.
+func forApprover(metadata json.RawMessage, by plugins.Approver) json.RawMessage {
+	var all map[string]json.RawMessage // the arguments among it as they were written
+	if json.Unmarshal(metadata, &all) != nil {
+		return metadata
+	}
+	if by.By != "" && by.By != plugins.ByUser {
+		all["by"] = data.MustJSON(by.By)
+	}
+	if by.NotRequester {
+		all["not"] = data.MustJSON(notRequester)
+	}
+	if by.NoEdit {
+		all["edit"] = data.MustJSON(false)
+	}
+	return data.MustJSON(all)
+}
+
+// answerersOf returns the part of a question's metadata about its answerers.
+func answerersOf(in *data.Interrupt) (by answerers) {
+	var asks struct {
+		Metadata json.RawMessage `json:"metadata"`
+	}
+	if in.Body != nil && json.Unmarshal(in.Body, &asks) == nil {
+		by, _ = readAnswerers(asks.Metadata)
+	}
+	return by
+}
+
+// readAnswerers reads answerers. It fails if their words do not exist, because everybody might answer then.
+func readAnswerers(metadata json.RawMessage) (by answerers, err error) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(metadata, &members) != nil {
+		return by, nil // it is no object
+	}
+	for name, into := range map[string]any{"by": &by.By, "not": &by.Not, "edit": &by.Edit} {
+		if raw, ok := members[name]; ok && json.Unmarshal(raw, into) != nil {
+			return by, fmt.Errorf("metadata.%s has another type", name)
+		}
+	}
+	switch {
+	case by.By != "" && by.By != plugins.ByUser && by.By != plugins.ByOperator && by.By != plugins.ByAdmin:
+		return by, errors.New("metadata.by must be user, operator or admin")
+	case by.Not != "" && by.Not != notRequester:
+		return by, errors.New("metadata.not must be requester")
+	}
+	return by, nil
+}
+
+var (
+	errOperators = data.Refuse(data.KindForbidden, "operators_only", "Only an operator may answer this question; you may cancel it")
+	errAdmins    = data.Refuse(data.KindForbidden, "admins_only", "Only an admin may answer this question; you may cancel it")
+	errRequester = data.Refuse(data.KindForbidden, "not_requester", "You have started the run, and somebody else must answer this question; you may cancel it")
+)
+
+// MayAnswer returns the reason why a person may not answer a question of a user's run, or nil.
+func MayAnswer(in *data.Interrupt, user string, by Responder) error {
+	switch asks := answerersOf(in); {
+	case asks.By == plugins.ByAdmin && !by.Administers:
+		return errAdmins
+	case asks.By == plugins.ByOperator && !by.Operates:
+		return errOperators
+	case asks.Not == notRequester && by.User == user && !by.Alone:
+		return errRequester
+	}
+	return nil
 }

@@ -73,7 +73,6 @@ func (l *Live) stored(ctx context.Context, id int64, await func(context.Context,
 	}
 }
 
-// isOver reports whether the run has ended here.
 func (l *Live) isOver() bool {
 	select {
 	case <-l.over:

@@ -220,11 +220,6 @@ func (s *step) memo(u plugins.Use) (*data.Memo, error) {
 	return l.journal.Memo(&l.run, s.w.Step, u, 2*l.cfg.RunMessages) // a tool's result in a Do is recorded for both
 }
 
-// write queues a memo as it is now, with evs.
-func (s *step) write(m *data.Memo, done func(error), evs ...agui.Event) error {
-	return s.l.emit(s, []data.Row{new(*m)}, done, evs...)
-}
-
 // store waits until a memo as it is now is stored, with more rows and evs.
 func (s *step) store(m *data.Memo, more []data.Row, evs ...agui.Event) error {
 	rows := append([]data.Row{new(*m)}, more...)
@@ -291,7 +286,6 @@ func (s *step) inside(ctx context.Context, d *journal.Doing, fn func(context.Con
 	return fn(context.WithValue(ctx, doingKey{&s.w}, d))
 }
 
-// doingKey is the context key of a step's Do.
 type doingKey struct{ w *span.Worker }
 
 // Ask records the question, or returns its answer.
@@ -393,7 +387,7 @@ func (s *step) Next(ctx context.Context, u plugins.Use) ([]agui.Message, error) 
 	l := s.l
 	if l.Inbox.Load() == 0 {
 		m.Done, m.Output = true, json.RawMessage("[]")
-		return nil, s.write(m, nil)
+		return nil, s.l.emit(s, []data.Row{new(*m)}, nil)
 	}
 	return s.takeMessages(ctx, m)
 }
@@ -486,12 +480,8 @@ func (s *step) failCalls(it *commit.Item, answer bool) error {
 		if !l.span.Owns(&s.w, agui.ToolCallStart{ToolCallID: id}) && !l.journal.LeftBy(s.w.Step, s.w.Within, id) {
 			continue
 		}
-		result := l.failedCall(id, span.CodeInterrupted)
-		if err := l.stage(it, s, result); err != nil {
+		if err := l.failCall(it, s, id); err != nil {
 			return err
-		}
-		if row := l.journal.Complete(id, &result, l.span.Last()); row != nil {
-			it.Rows = append(it.Rows, row)
 		}
 	}
 	it.Rows = append(it.Rows, l.journal.CancelQuestions(s.w.Step, s.w.Within)...)

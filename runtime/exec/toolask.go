@@ -43,7 +43,7 @@ func (c *toolCall) asks(ctx context.Context, info *plugins.Info, waits *atomic.B
 		}
 		q.ToolCallID = c.m.CallID
 		if q.ExpiresAt == "" {
-			q.ExpiresAt = c.s.approvalEnds()
+			q.ExpiresAt = expiry(c.s.l.cfg.ApprovalTimeout)
 		}
 		if q.Metadata == nil {
 			q.Metadata = tail.CallMetadata("question", c.u.Name, c.executed())
@@ -56,7 +56,6 @@ func (c *toolCall) asks(ctx context.Context, info *plugins.Info, waits *atomic.B
 	}
 }
 
-// asked returns the number of questions that the call has asked.
 func (c *toolCall) asked() int {
 	c.s.l.mu.Lock()
 	defer c.s.l.mu.Unlock()

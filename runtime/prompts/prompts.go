@@ -75,7 +75,6 @@ type Writer struct {
 	stored      map[pieceUse]bool
 }
 
-// pieceUse is a piece that a run uses.
 type pieceUse struct {
 	run   int64
 	piece string

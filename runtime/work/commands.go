@@ -1,7 +1,9 @@
 package work
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/batonrun/baton/runtime/commit"
@@ -10,7 +12,6 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// ownerOf is the owner of a run.
 func ownerOf(run *data.RunHead) quota.Owner { return quota.OwnerOf(run.Project, run.User) }
 
 // Decide waits for the decision of a command in its owner's turn and returns the outcome, which must not be changed. The
@@ -62,4 +63,24 @@ func (en *Engine) DeleteAll(list []*decide.Delete) (left []bool, errs []error) {
 // has locked its thread. In the latter case the next sweep tries again.
 func overtaken(err error) bool {
 	return errors.Is(err, data.ErrNotFound) || errors.Is(err, decide.ErrSettled) || errors.Is(err, decide.ErrRunning) || errors.Is(err, commit.ErrContended)
+}
+
+// repairedAtOnce is how many threads RepairQueue repairs.
+const repairedAtOnce = 1000
+
+// RepairQueue writes the rows of threads in the queue that do not agree with their runs. There are none unless a decision has a defect, or
+// somebody has changed the database; without it their runs would wait for ever.
+func (en *Engine) RepairQueue(ctx context.Context) error {
+	threads, err := en.store.Misplaced(ctx, repairedAtOnce)
+	if err != nil {
+		return err
+	}
+	for _, thread := range threads {
+		if _, err := en.Decide(quota.Owner{}, &decide.Look{Thread: thread, Repair: true}); err != nil {
+			return fmt.Errorf("queue row of thread %d: %w", thread, err)
+		}
+		en.repaired.Add(1)
+		en.log.Error("a thread's row in the queue was wrong and has been repaired; this is a defect, please report it", "thread", thread)
+	}
+	return nil
 }

@@ -170,7 +170,10 @@ type Engine struct {
 func New(cfg Config) (*Engine, error) {
 	en := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, link: cfg.Link, quit: make(chan struct{})}
 	var err error
-	en.Offers, err = exec.NewOffers(cfg.Registry, cfg.Identity.Role == fleet.Gateway, cfg.FrameBytes, cfg.Log, en.offersChanged)
+	en.Offers, err = exec.NewOffers(cfg.Registry, cfg.Identity.Role == fleet.Gateway, cfg.FrameBytes, cfg.Log, func() {
+		cfg.Offered(en.Plugins())
+		en.queue.Wake(false)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -212,11 +215,6 @@ func New(cfg Config) (*Engine, error) {
 	return en, nil
 }
 
-func (en *Engine) offersChanged() {
-	en.cfg.Offered(en.Plugins())
-	en.queue.Wake(false)
-}
-
 // Commits returns the queue of everything that this process writes.
 func (en *Engine) Commits() *commit.Queue { return en.commits }
 
@@ -229,7 +227,6 @@ func (en *Engine) Queue() *queue.Queue { return en.queue }
 // Fleet returns this instance and those beside it.
 func (en *Engine) Fleet() *fleet.Fleet { return en.fleet }
 
-// load returns the present work of this instance.
 func (en *Engine) load() fleet.Load {
 	l := fleet.Load{Running: en.countRuns(), Free: max(en.queue.Free(), 0), Queued: en.queue.Queued("", "").All, Deaf: en.link.Stats().Deaf}
 	if en.cfg.Identity.Role == fleet.Gateway || en.Stopping() {

@@ -25,7 +25,6 @@ type runs struct {
 	live map[int64]*exec.Live
 }
 
-// begin adds a run and executes it.
 func (rs *runs) begin(l *exec.Live) {
 	rs.mu.Lock()
 	rs.live[l.Head().Key] = l
@@ -33,7 +32,6 @@ func (rs *runs) begin(l *exec.Live) {
 	rs.executing.Go(l.Execute)
 }
 
-// forget removes a run that has ended here.
 func (rs *runs) forget(l *exec.Live) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -43,7 +41,6 @@ func (rs *runs) forget(l *exec.Live) {
 	}
 }
 
-// countRuns returns the number of runs.
 func (rs *runs) countRuns() int {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -69,7 +66,6 @@ func (rs *runs) liveOn(threadKey int64) *exec.Live {
 	return nil
 }
 
-// allLive returns all runs.
 func (rs *runs) allLive() []*exec.Live {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
