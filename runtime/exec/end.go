@@ -17,7 +17,7 @@ import (
 	"github.com/batonrun/baton/runtime/tail"
 )
 
-// ending describes how a span of a live run ends.
+// Ending describes how a span of a live run ends.
 type Ending struct {
 	status data.Status // Completed, Failed, Cancelled or Waiting
 	cause  error       // the error of later emits
@@ -39,10 +39,12 @@ func (l *Live) completed() Ending {
 	return Ending{status: data.Completed, cause: plugins.ErrEnded, answer: graph.Answer(out), result: graph.Result(out)}
 }
 
+// FailedWith returns the ending of a run that fails.
 func FailedWith(err *agui.OutputError) Ending {
 	return Ending{status: data.Failed, cause: plugins.ErrEnded, err: err}
 }
 
+// CancelledBy returns the ending of a run that is cancelled.
 func CancelledBy(by decide.By) Ending {
 	return Ending{status: data.Cancelled, cause: plugins.ErrCancelled, by: by}
 }

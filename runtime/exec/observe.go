@@ -26,8 +26,11 @@ type Measures struct {
 	Tokens     func(u agui.TokenUsage)                      // the usage of a model call
 }
 
-// WithDefaults replaces nil functions with functions that do nothing.
-func (m Measures) WithDefaults() Measures {
+// Observers returns m and t with functions that do nothing in place of nil.
+func Observers(m Measures, t Tracer) (Measures, Tracer) {
+	if t == nil {
+		t = untraced{}
+	}
 	if m.Claimed == nil {
 		m.Claimed = func(time.Duration) {}
 	}
@@ -46,7 +49,7 @@ func (m Measures) WithDefaults() Measures {
 	if m.Tokens == nil {
 		m.Tokens = func(agui.TokenUsage) {}
 	}
-	return m
+	return m, t
 }
 
 // Tracer follows runs from the request to the calls of models and tools. It is an interface so that no trace library is
@@ -99,14 +102,14 @@ type ModelEnd struct {
 	Err error
 }
 
-// Untraced traces nothing.
-type Untraced struct{}
+// untraced traces nothing.
+type untraced struct{}
 
-func (Untraced) Begin(ctx context.Context, _ Op) (context.Context, func(End)) {
+func (untraced) Begin(ctx context.Context, _ Op) (context.Context, func(End)) {
 	return ctx, func(End) {}
 }
-func (Untraced) Parent(context.Context) string                        { return "" }
-func (Untraced) Within(ctx context.Context, _ string) context.Context { return ctx }
+func (untraced) Parent(context.Context) string                        { return "" }
+func (untraced) Within(ctx context.Context, _ string) context.Context { return ctx }
 
 // About returns a logger that names the same of a run that was read.
 func About(log *slog.Logger, run *data.Run) *slog.Logger {

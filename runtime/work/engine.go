@@ -201,16 +201,14 @@ func New(cfg Config) (*Engine, error) {
 	cfg.Commits.Queued = en.queue.Queued
 	en.commits = commit.New(cfg.Commits)
 	en.runs.commits = en.commits
+	measures, tracer := exec.Observers(cfg.Measures, cfg.Tracer)
 	en.exec = &exec.Config{
 		Engine: dispatcher{en}, Store: cfg.Store, Commits: en.commits, Queue: en.queue, Budget: en.budget, Logs: cfg.Logs, Offers: en.Offers, Log: cfg.Log,
-		Measures: cfg.Measures.WithDefaults(), Tracer: cfg.Tracer, Unshared: en.logUnshared, Abandoned: en.abandoned,
+		Measures: measures, Tracer: tracer, Unshared: en.logUnshared, Abandoned: en.abandoned,
 		Instance: cfg.Instance, Shared: en.shared, Caps: cfg.Caps, NoPrompts: cfg.NoPrompts, Prices: cfg.Prices,
 		RunEvents: cfg.RunEvents, EventBytes: cfg.EventBytes, FrameBytes: cfg.FrameBytes, StateBytes: cfg.StateBytes, MaxAttempts: cfg.MaxAttempts, RunMessages: cfg.RunMessages,
 		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout, Grace: cfg.Grace,
 		Attachment: cfg.Attachment, Results: cfg.Results,
-	}
-	if en.exec.Tracer == nil {
-		en.exec.Tracer = exec.Untraced{}
 	}
 	return en, nil
 }
