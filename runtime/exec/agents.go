@@ -21,7 +21,7 @@ const (
 	maxSubagents = 32 // at once at one depth; others wait for a place
 )
 
-// places limits what the agents of a run do at once, by their depth: an agent has its place while it waits for one at the next depth only.
+// places limits the work of a run's agents at once, by their depth: an agent has its place while it waits for one at the next depth only.
 type places struct {
 	most int64
 

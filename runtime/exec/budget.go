@@ -36,8 +36,8 @@ func (s *step) MayCallModel() error {
 	return err
 }
 
-// ReserveModelCall reserves the estimate of a model call in the run's budgets, and waits while calls that are under way have reserved what it
-// needs. It fails like MayCallModel. settle lowers the reservation by what the run has counted, or ends it without a usage.
+// ReserveModelCall reserves the estimate of a model call in the run's budgets, and waits while calls that are under way leave no room
+// for it. It fails like MayCallModel. settle lowers the reservation by what the run has counted, or ends it without a usage.
 func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (settle func(used *agui.TokenUsage), err error) {
 	l := s.l
 	l.source.Room()

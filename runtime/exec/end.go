@@ -79,7 +79,7 @@ func (l *Live) End(e Ending) error {
 	return err
 }
 
-// endGated decides the end of a span whose gate is shut. It first ends, in closers, all that is open. The caller holds l.mu, and endGated
+// endGated decides the end of a span with a shut gate. It first ends, in closers, all that is open. The caller holds l.mu, and endGated
 // releases it.
 func (l *Live) endGated(e Ending, closers *commit.Item) error {
 	err := l.stageClosers(closers, e)

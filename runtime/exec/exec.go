@@ -27,13 +27,13 @@ type Engine interface {
 	Declines(l *Live) bool
 	// HandsOver reports whether a run goes on at another server because this one stops.
 	HandsOver(l *Live) bool
-	// Go calls f, for whose end Shutdown waits.
+	// Go calls f. The engine waits for it before it ends.
 	Go(f func())
 	// Rest waits before a command that the database has refused is tried again. It reports false when the engine stops.
 	Rest() bool
 }
 
-// Config is what all runs of an engine use.
+// Config has the parts and limits that all runs of an engine share.
 type Config struct {
 	Engine    Engine
 	Store     data.Reader

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,9 +82,6 @@ func (s *step) OpenResult(ctx context.Context, call string) (io.ReadCloser, erro
 		return nil, plugins.ErrNoAttachment
 	}
 	_, body, err := results.OpenResult(ctx, s.l.run.ThreadKey, call)
-	if refusal, refused := errors.AsType[*data.Error](err); refused && refusal.Kind != data.KindUnavailable {
-		err = plugins.ErrNoAttachment
-	}
 	if err != nil {
 		return nil, shown(err)
 	}
@@ -101,14 +99,7 @@ func (s *step) OpenAttachment(ctx context.Context, a plugins.Attachment) (plugin
 	if err := context.Cause(s.w.Ctx); err != nil {
 		return a, nil, err
 	}
-	bucket := a.Bucket
-	if bucket == "" {
-		bucket = run.Project
-	}
-	found, body, err := open(ctx, run.Project, run.User, bucket, a.Path)
-	if refusal, refused := errors.AsType[*data.Error](err); refused && refusal.Kind != data.KindUnavailable {
-		err = plugins.ErrNoAttachment
-	}
+	found, body, err := open(ctx, run.Project, run.User, cmp.Or(a.Bucket, run.Project), a.Path)
 	if err != nil {
 		return a, nil, shown(err)
 	}
@@ -124,11 +115,14 @@ func (b attached) Read(p []byte) (int, error) {
 	return n, shown(err)
 }
 
-// shown returns err for the run that fails with it. If the storage is unavailable, the error says so to clients: the agent
-// is not at fault.
+// shown returns err for the worker. If the storage is unavailable, the error says so to clients: the agent is not at fault.
 func shown(err error) error {
-	if refusal, ok := errors.AsType[*data.Error](err); ok && refusal.Kind == data.KindUnavailable {
+	refusal, refused := errors.AsType[*data.Error](err)
+	switch {
+	case !refused:
+		return err
+	case refusal.Kind == data.KindUnavailable:
 		return &plugins.Error{Code: "attachment_unavailable", Message: "An attachment cannot be read now; try again shortly", Retryable: true}
 	}
-	return err
+	return plugins.ErrNoAttachment
 }

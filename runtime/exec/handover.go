@@ -50,7 +50,7 @@ func (s *step) isInside(ctx context.Context) bool {
 	return false
 }
 
-// work changes the number of functions of Dos that are running, or whose results are not stored yet.
+// work changes the number of Dos with a running function, or a result that is not stored yet.
 func (l *Live) work(n int) {
 	l.mu.Lock()
 	l.working += n

@@ -30,36 +30,36 @@ import (
 // Live is a RUNNING run of this instance. Its workers emit through it. Every ending shuts the gate first, so that no event
 // can follow.
 type Live struct {
-	cfg     *Config
-	t       *tail.Tail
-	source  *commit.Source // shut with the gate
+	cfg         *Config
+	t           *tail.Tail
+	source      *commit.Source // shut with the gate
+	offer       *offer         // held from begins until the last worker has returned
+	plugins     *host.Registry // the plugins of the offer that the run's project may use
+	input       Input
+	unfit       error // why the run cannot be executed; it can still be ended
+	clientTools *clientTools
+	ctx         context.Context
+	cancel      context.CancelCauseFunc
+	traced      func(End)     // ends the run's operation; set by begins
+	over        chan struct{} // closed once the run has ended here
+
 	rests   rests
-	offer   *offer         // held from begins until the last worker has returned
-	plugins *host.Registry // the plugins of the offer that the run's project may use
-	input   Input
-	unfit   error    // why the run cannot be executed; it can still be ended
-	run     data.Run // as claimed, except for Attempt
-
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-
-	dead    atomic.Bool // broken was called
 	history history
+	calls   pluginCalls  // that have not returned
+	dead    atomic.Bool  // broken was called
 	asked   atomic.Bool  // it has asked a question, or waits for a client's tool
 	Inbox   atomic.Int64 // messages that wait for Next
 
 	agentPlaces, callPlaces places
 
-	clientTools *clientTools
-
-	mu      sync.Mutex   // guards the fields below and span
+	mu      sync.Mutex   // guards the fields below, of run only Attempt and Usage
+	run     data.Run     // as claimed otherwise
 	turn    sync.Cond    // the open text message has ended, or the gate is shut
 	spare   *commit.Item // for the next queued item, nil for a new one
 	span    *span.Span
 	journal *journal.Journal
 	nodes   *plan.Plan
 	became  data.Status     // the status after end; "" before, or when another owner has the run
-	calls   pluginCalls     // that have not returned
 	prompts *prompts.Writer // nil if prompts are not kept
 	asking  []*asking       // calls of models that are under way
 	owed    []data.Row      // rows of held events; written with the next item of any step
@@ -73,9 +73,6 @@ type Live struct {
 	working  int  // Dos with a running function, or a result that is not stored yet
 	atRecord bool // a worker waits at a record until the run is released
 	released int  // how often the run was released since its last record
-
-	over   chan struct{} // closed once the run has ended here
-	traced func(End)     // ends the run's operation; set by begins
 }
 
 // Input holds the parts of a request that a run needs for its whole life.

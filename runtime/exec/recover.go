@@ -57,7 +57,7 @@ func TakeOver(ctx context.Context, cfg *Config, run *data.Run, reserved *queue.R
 	return false, fail(ctx, cfg, run, fromLog, unstored, err, nil)
 }
 
-// codeUnstored is the code of a run whose events could not be stored.
+// codeUnstored is the code of a run with events that could not be stored.
 const codeUnstored = "storage_error"
 
 // The errors of runs that cannot go on.
@@ -102,16 +102,14 @@ func fail(ctx context.Context, cfg *Config, run *data.Run, from source, e *agui.
 
 // EndOrphan ends a RUNNING run that is not executed here.
 func EndOrphan(ctx context.Context, cfg *Config, run *data.Run, e Ending) error {
+	if e.err != nil {
+		return fail(ctx, cfg, run, fromLog, e.err, nil, nil)
+	}
 	l, it, err := readBack(ctx, cfg, run, fromLog)
 	if err != nil {
 		return err
 	}
 	return l.endReadBack(it, e, nil)
-}
-
-// Fail ends a RUNNING run that is not executed here as failed.
-func Fail(ctx context.Context, cfg *Config, run *data.Run, e *agui.OutputError) error {
-	return fail(ctx, cfg, run, fromLog, e, nil, nil)
 }
 
 // endReadBack ends a run that was read back, with the events that close its spans first.

@@ -303,7 +303,7 @@ func (o *Offers) AnswersOf(
 	return a, nil
 }
 
-// Responder identifies the person who answers.
+// Responder identifies the author of an answer.
 type Responder struct {
 	User string `json:"user"`
 	Role string `json:"role"`
@@ -322,7 +322,7 @@ type answerers struct {
 
 const notRequester = "requester"
 
-// forApprover adds to a question's metadata who may answer it.
+// forApprover adds the answerers to a question's metadata.
 func forApprover(metadata json.RawMessage, by plugins.Approver) json.RawMessage {
 	var all map[string]json.RawMessage // the arguments among it as they were written
 	if json.Unmarshal(metadata, &all) != nil {

@@ -1,5 +1,5 @@
-// Package prompts writes what models were sent and have answered as references to messages of the thread, and to pieces for what is not
-// among them, so that a long conversation is stored once. It knows neither runs at work nor who reads.
+// Package prompts writes the prompts of models and their answers as references to messages of the thread, and to pieces for all that is not
+// among them, so that a long conversation is stored once. It knows neither runs at work nor readers.
 package prompts
 
 import (

@@ -1,5 +1,5 @@
 // Package work has the runs of this process: it claims queued runs, has them executed, cancels and hands them over, takes over those of
-// earlier processes, and ends those that nobody executes. The packages above control access; the packages below execute a run, decide
+// earlier processes, and ends those that no server executes. The packages above control access; the packages below execute a run, decide
 // commands and order all writes.
 package work
 
@@ -320,7 +320,9 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	defer cancel()
 	en.drain(limit, drained)
 	en.drained.Store(true)
-	en.releaseAll()
+	for _, l := range en.allLive() {
+		l.Release()
+	}
 	grace := time.AfterFunc(en.cfg.Grace, func() { en.abandon(commit.ErrStopping) })
 	defer grace.Stop()
 	select {

@@ -72,21 +72,13 @@ func (rs *runs) allLive() []*exec.Live {
 	return slices.Collect(maps.Values(rs.live))
 }
 
-// releaseAll releases the runs and writes nothing to their logs; they go on at the next start.
-func (rs *runs) releaseAll() {
-	for _, l := range rs.allLive() {
-		l.Release()
-	}
-}
-
 // LastEvent returns the id, type and time of the last event of a run that this instance executes. It reports false when
 // these are not in memory, or the event is not stored yet.
 func (rs *runs) LastEvent(runKey int64) (id int64, kind agui.Type, at time.Time, ok bool) {
-	l := rs.liveRun(runKey)
-	if l == nil {
-		return 0, "", time.Time{}, false
+	if l := rs.liveRun(runKey); l != nil {
+		return l.LastEvent()
 	}
-	return l.LastEvent()
+	return id, kind, at, false
 }
 
 // Stopping reports whether Shutdown was called.

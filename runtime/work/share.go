@@ -146,7 +146,7 @@ func (en *Engine) cancelLeft(ctx context.Context, runs []data.RunHead) (rest []d
 			rest = append(rest, *run)
 			continue
 		}
-		err := en.cancelOrphan(ctx, run, exec.CancelledBy(decide.By{Request: of[at].By}))
+		err := en.endOrphan(ctx, run, exec.CancelledBy(decide.By{Request: of[at].By}))
 		if err != nil && !overtaken(err) && !errors.Is(err, decide.ErrStale) {
 			en.about(run).Error("run could not be cancelled", "error", err)
 		}
@@ -154,8 +154,8 @@ func (en *Engine) cancelLeft(ctx context.Context, runs []data.RunHead) (rest []d
 	return rest, nil
 }
 
-// cancelOrphan ends a RUNNING run whose owner may not write any more.
-func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e exec.Ending) error {
+// endOrphan ends a RUNNING run whose owner may not write any more.
+func (en *Engine) endOrphan(ctx context.Context, head *data.RunHead, e exec.Ending) error {
 	run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
 	if err != nil || run.Status != data.Running || run.Owner != head.Owner {
 		return err
@@ -247,11 +247,7 @@ func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
 			return run.Status == data.Queued
 		})
 	} else {
-		var run data.Run
-		run, err = commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
-		if err == nil && run.Status == data.Running && run.Owner == head.Owner {
-			err = exec.Fail(ctx, en.exec, &run, agentGone)
-		}
+		err = en.endOrphan(ctx, head, exec.FailedWith(agentGone))
 	}
 	if overtaken(err) || errors.Is(err, errGoesOn) || errors.Is(err, decide.ErrNotClaimed) { // a later sweep tries again
 		return nil
