@@ -5,7 +5,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/work"
+	"github.com/batonrun/baton/runtime/exec"
 )
 
 // by returns the audit entry for the caller's action, or none if the audit is off.
@@ -17,8 +17,8 @@ func (rt *Runtime) by(c Caller, action string) decide.By {
 }
 
 // responder identifies the caller in the answers that it gives. Without accounts everybody operates the server.
-func (ct *catalog) responder(c Caller) work.Responder {
-	return work.Responder{
+func (ct *catalog) responder(c Caller) exec.Responder {
+	return exec.Responder{
 		User: c.Actor(), Role: c.rank().String(), Operates: c.calls() || !ct.accounts,
 		Administers: c.rank() >= RoleAdmin || !ct.accounts, Alone: !ct.accounts,
 	}
@@ -26,7 +26,7 @@ func (ct *catalog) responder(c Caller) work.Responder {
 
 // mayAnswer reports whether the caller may answer a question of a user's run.
 func (ct *catalog) mayAnswer(c Caller, in *data.Interrupt, user string) bool {
-	return c.answers(user) && work.MayAnswer(in, user, ct.responder(c)) == nil
+	return c.answers(user) && exec.MayAnswer(in, user, ct.responder(c)) == nil
 }
 
 // Audit returns an audit entry for an action of the caller.

@@ -6,32 +6,33 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/work"
 )
 
 type (
-	// Measures receive sizes and durations as they occur: see [work.Measures].
-	Measures = work.Measures
-	// Tracer follows runs from the request to the calls of models and tools: see [work.Tracer].
-	Tracer = work.Tracer
+	// Measures receive sizes and durations as they occur: see [exec.Measures].
+	Measures = exec.Measures
+	// Tracer follows runs from the request to the calls of models and tools: see [exec.Tracer].
+	Tracer = exec.Tracer
 	// Op is the beginning of an operation.
-	Op = work.Op
+	Op = exec.Op
 	// OpKind is the kind of an operation.
-	OpKind = work.OpKind
+	OpKind = exec.OpKind
 	// End is the end of an operation.
-	End = work.End
+	End = exec.End
 	// ModelEnd is the end of a model call.
-	ModelEnd = work.ModelEnd
+	ModelEnd = exec.ModelEnd
 )
 
 // The operations that a Tracer receives.
 const (
-	OpStart = work.OpStart
-	OpRun   = work.OpRun
-	OpAgent = work.OpAgent
-	OpTool  = work.OpTool
-	OpModel = work.OpModel
+	OpStart = exec.OpStart
+	OpRun   = exec.OpRun
+	OpAgent = exec.OpAgent
+	OpTool  = exec.OpTool
+	OpModel = exec.OpModel
 )
 
 // LevelNotice is the log's level of intended ends: a cancelled run, and one with an exhausted budget.
@@ -104,4 +105,4 @@ func (rd *reader) LastEventOf(ctx context.Context, run *Run) (*LastEvent, error)
 }
 
 // TraceOf returns the trace_id of a traceparent as lines of the log have it, nothing for none.
-func TraceOf(parent string) []any { return work.TraceOf(parent) }
+func TraceOf(parent string) []any { return exec.TraceOf(parent) }

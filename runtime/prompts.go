@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/work"
+	"github.com/batonrun/baton/runtime/prompts"
 )
 
 // ModelCall is a call of a model.
@@ -45,7 +45,7 @@ func (s *SentPrompt) hide() {
 }
 
 // Answered is the answer of a model.
-type Answered = work.Answered
+type Answered = prompts.Answered
 
 // ErrModelCallNotFound is returned for a model call that the run has not made.
 var ErrModelCallNotFound = refuse(KindNotFound, "model_call_not_found", "The run has made no such call of a model")
@@ -132,13 +132,13 @@ func (r *promptReader) sent(ctx context.Context, call *ModelCall) (*SentPrompt, 
 	}
 	sent := &SentPrompt{}
 	var frame, messages []item
-	for _, ref := range work.References(call.Sent) {
+	for _, ref := range prompts.References(call.Sent) {
 		switch ref.Kind {
-		case work.RefMessages:
+		case prompts.RefMessages:
 			for seq := ref.First; seq <= ref.Last; seq++ {
 				messages = append(messages, item{kind: ref.Kind, seq: seq})
 			}
-		case work.RefMessage:
+		case prompts.RefMessage:
 			messages = append(messages, item{kind: ref.Kind, piece: ref.Piece})
 		default:
 			frame = append(frame, item{kind: ref.Kind, piece: ref.Piece})
@@ -174,14 +174,14 @@ func (r *promptReader) frame(ctx context.Context, items []item, sent *SentPrompt
 		body := f.pieces[it.piece]
 		switch {
 		case body == nil:
-		case it.kind == work.RefInstructions:
+		case it.kind == prompts.RefInstructions:
 			var text string
 			if err := json.Unmarshal(body, &text); err != nil {
 				return err
 			}
 			instructions = append(instructions, text)
-		case it.kind == work.RefOffer:
-			var offer work.Offer
+		case it.kind == prompts.RefOffer:
+			var offer prompts.Offer
 			if err := json.Unmarshal(body, &offer); err != nil {
 				return err
 			}
@@ -212,7 +212,7 @@ func (r *promptReader) conversation(ctx context.Context, items []item, sent *Sen
 			case !ok:
 				removed = true
 				continue
-			case !work.Converses(said.Message.Role):
+			case !prompts.Converses(said.Message.Role):
 				continue
 			}
 			if cut > 0 {
@@ -233,12 +233,12 @@ func (r *promptReader) conversation(ctx context.Context, items []item, sent *Sen
 }
 
 // message returns a message that was read. Its ID is that of the thread's message, and empty for a piece.
-func (f *found) message(it item, thread int64) (said work.Said, ok bool, err error) {
-	if it.kind == work.RefMessages {
+func (f *found) message(it item, thread int64) (said prompts.Said, ok bool, err error) {
+	if it.kind == prompts.RefMessages {
 		if m := f.messages[it.seq]; m != nil {
-			return work.Said{Message: m.Message}, true, nil
+			return prompts.Said{Message: m.Message}, true, nil
 		}
-		it.piece = work.FormerID(thread, it.seq)
+		it.piece = prompts.FormerID(thread, it.seq)
 	}
 	body := f.pieces[it.piece]
 	if body == nil {
@@ -254,7 +254,7 @@ func (r *promptReader) read(ctx context.Context, items []item) (*found, error) {
 	var ids []string
 	var seqs []int64
 	for _, it := range items {
-		if it.kind == work.RefMessages {
+		if it.kind == prompts.RefMessages {
 			seqs = append(seqs, it.seq)
 		} else if !slices.Contains(ids, it.piece) {
 			ids = append(ids, it.piece)
@@ -273,7 +273,7 @@ func (r *promptReader) read(ctx context.Context, items []item) (*found, error) {
 		if !p.More {
 			for _, seq := range seqs { // an edit has replaced it, or it is gone
 				if f.messages[seq] == nil {
-					ids = append(ids, work.FormerID(r.thread, seq))
+					ids = append(ids, prompts.FormerID(r.thread, seq))
 				}
 			}
 			seqs = nil
@@ -314,7 +314,7 @@ func (r *promptReader) answer(ctx context.Context, refs string) (*Answered, erro
 		return nil, nil
 	}
 	var items []item
-	for _, ref := range work.References(refs) {
+	for _, ref := range prompts.References(refs) {
 		items = append(items, item{kind: ref.Kind, piece: ref.Piece, seq: ref.First})
 	}
 	r.left = MaxSent
@@ -326,7 +326,7 @@ func (r *promptReader) answer(ctx context.Context, refs string) (*Answered, erro
 	for _, it := range items {
 		if m := f.messages[it.seq]; m != nil {
 			answer.Add(&m.Message)
-		} else if body := f.pieces[it.piece]; body != nil && it.kind == work.RefAnswer {
+		} else if body := f.pieces[it.piece]; body != nil && it.kind == prompts.RefAnswer {
 			err = json.Unmarshal(body, answer)
 		}
 	}

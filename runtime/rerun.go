@@ -11,12 +11,12 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/journal"
 	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/tail"
-	"github.com/batonrun/baton/runtime/work"
 )
 
 var errUnknownCall = refuseAt("/fromCall", "unknown_call", "The run has made no such model call in its latest generation")
@@ -50,7 +50,7 @@ func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name string, how
 	if err := rt.readInput(ctx, &run, how.Reserve); err != nil {
 		return StartRequest{}, unavailable(data.Gone(err, ErrRunNotFound))
 	}
-	var in work.Input
+	var in exec.Input
 	if err := json.Unmarshal(run.Input, &in); err != nil {
 		return StartRequest{}, fmt.Errorf("input of run %s: %w", run.ID, err)
 	}
@@ -69,7 +69,7 @@ func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name string, how
 	}
 	o := origin{rt: rt, run: &run, fromNode: how.FromNode, state: in.State}
 	if how.FromCall != "" {
-		o.resumed = &work.Resumed{}
+		o.resumed = &exec.Resumed{}
 		if err := o.find(ctx, how.FromCall); err != nil {
 			return req, unavailable(err)
 		}
@@ -136,7 +136,7 @@ type origin struct {
 	messages []agui.Message
 	state    json.RawMessage // nil for that of a new thread
 	kept     []plan.Kept
-	resumed  *work.Resumed
+	resumed  *exec.Resumed
 }
 
 // find reads the model call from which the run is run again, and its step.
@@ -315,28 +315,28 @@ func (o *origin) moveResults(ctx context.Context, run string) ([]int64, error) {
 	var calls, found []string
 	for i := range o.messages {
 		if m := &o.messages[i]; m.Role == agui.RoleTool {
-			m.Content, found = work.MoveResults(m.Content, run)
+			m.Content, found = exec.MoveResults(m.Content, run)
 			calls = append(calls, found...)
 		}
 	}
 	for i := range o.kept {
 		k := &o.kept[i]
-		k.Node.Output, found = work.MoveResults(k.Node.Output, run)
+		k.Node.Output, found = exec.MoveResults(k.Node.Output, run)
 		calls = append(calls, found...)
 		if k.Step.Output != nil {
-			text, _ := work.MoveResults(*k.Step.Output, run)
+			text, _ := exec.MoveResults(*k.Step.Output, run)
 			k.Step.Output = &text
 		}
 	}
 	if o.resumed != nil {
 		for i := range o.resumed.Records {
 			m := &o.resumed.Records[i]
-			m.Output, found = work.MoveResults(m.Output, run)
+			m.Output, found = exec.MoveResults(m.Output, run)
 			calls = append(calls, found...)
 		}
 		for i := range o.resumed.Messages {
 			if m := &o.resumed.Messages[i]; m.Role == agui.RoleTool {
-				m.Content, _ = work.MoveResults(m.Content, run)
+				m.Content, _ = exec.MoveResults(m.Content, run)
 			}
 		}
 	}

@@ -37,6 +37,7 @@ import (
 	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/monitor"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
@@ -176,7 +177,7 @@ func New(cfg Config) (*Runtime, error) {
 	rt.stopped, rt.stop = context.WithCancel(context.Background())
 	var err error
 	var open func(context.Context, string, string, string, string) (data.Attachment, io.ReadCloser, error)
-	var results work.Results
+	var results exec.Results
 	if cfg.Attachments != nil {
 		open, results = cfg.Attachments.Open, cfg.Attachments
 	}

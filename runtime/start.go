@@ -16,10 +16,10 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/tail"
-	"github.com/batonrun/baton/runtime/work"
 )
 
 // StartRequest asks for a run. Agent and WorkflowID may both be empty on a thread whose last run had one of them: the
@@ -54,7 +54,7 @@ type StartRequest struct {
 	MakeWay func(context.Context) bool `json:"-"`
 
 	kept    []plan.Kept   // nodes that the run need not execute: see Rerun
-	resumed *work.Resumed // the step that it begins in the middle of, or nil
+	resumed *exec.Resumed // the step that it begins in the middle of, or nil
 	results []int64       // keys of the files with results that these nodes and the messages refer to
 
 	Late func(Started) `json:"-"` // receives the started run if StartRun has returned outcome_unknown and the run starts after all; may be nil
@@ -367,7 +367,7 @@ func (s *starting) newRun(ctx context.Context) error {
 			workflow = last.WorkflowID
 		}
 	}
-	in := work.Input{
+	in := exec.Input{
 		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps, RewindTo: s.req.RewindTo,
 		HideFrom: s.plan.hideFrom, Edited: s.edited(), Kept: s.req.kept, Resumed: s.req.resumed,
 		Overrides: s.req.Overrides,

@@ -23,6 +23,13 @@ import (
 // ErrStopping is the error of a write that comes too late: the process stops.
 var ErrStopping = data.Refuse(data.KindUnavailable, "stopping", "The server is stopping; try again shortly")
 
+// Unwritten reports whether a command was refused, or could not be written by this instance: its data is not at fault.
+func Unwritten(err error) bool {
+	_, refused := errors.AsType[*data.Error](err)
+	return refused || errors.Is(err, data.ErrFenced) || errors.Is(err, data.ErrUnavailable) || errors.Is(err, data.ErrDiskFull) ||
+		errors.Is(err, data.ErrTooSlow) || errors.Is(err, data.ErrConflict) || errors.Is(err, context.Canceled)
+}
+
 // Store is the database of a queue: see [data.Store].
 type Store interface {
 	Commit(ctx context.Context, n int64, b *data.Batch) error

@@ -2,14 +2,13 @@ package work
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -135,32 +134,16 @@ func (en *Engine) cancelAsked(ctx context.Context) {
 		if l == nil { // it is about to begin
 			continue
 		}
-		en.tasks.Go(func() { // ends with the commit
-			if err := l.end(cancelledBy(decide.By{Request: asks[i].By})); err != nil && !errors.Is(err, decide.ErrSettled) {
-				l.log().Error("run could not be cancelled for another server", "error", err)
-			}
-		})
+		en.tasks.Go(func() { l.Settle(exec.CancelledBy(decide.By{Request: asks[i].By})) }) // ends with the commit
 	}
-}
-
-// cancelledElsewhere returns the ending of a run that another instance has asked its owner to cancel. That instance may have ended since.
-func (l *live) cancelledElsewhere(owner string) (ending, error) {
-	asks, err := commit.RetryUnavailable(l.en.abandoned, func() ([]data.CancelAsk, error) {
-		return l.en.store.CancelAsks(l.en.abandoned, owner)
-	})
-	var by decide.By
-	if i := slices.IndexFunc(asks, func(a data.CancelAsk) bool { return a.RunKey == l.run.Key }); i >= 0 {
-		by.Request = asks[i].By
-	}
-	return cancelledBy(by), err
 }
 
 // countAppended lets the runs of this instance find messages that were appended elsewhere.
 func (en *Engine) countAppended(ctx context.Context) {
 	var keys []int64
 	for _, l := range en.allLive() {
-		if l.inbox.Load() == 0 {
-			keys = append(keys, l.run.Key)
+		if l.Inbox.Load() == 0 {
+			keys = append(keys, l.Head().Key)
 		}
 	}
 	if len(keys) == 0 {
@@ -172,7 +155,7 @@ func (en *Engine) countAppended(ctx context.Context) {
 	}
 	for key, n := range appended {
 		if l := en.liveRun(key); l != nil {
-			l.inbox.CompareAndSwap(0, int64(n))
+			l.Inbox.CompareAndSwap(0, int64(n))
 		}
 	}
 }
@@ -218,6 +201,21 @@ func (en *Engine) executesAny(runs []int64) bool {
 		if en.liveRun(key) != nil {
 			return true
 		}
+	}
+	return false
+}
+
+const refusedPause = 5 * time.Second
+
+// rest waits before a command that the database has refused is tried again. It reports false when the runtime stops.
+func (en *Engine) rest() bool {
+	t := time.NewTimer(refusedPause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-en.quit:
+	case <-en.abandoned.Done():
 	}
 	return false
 }

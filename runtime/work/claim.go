@@ -6,17 +6,16 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
-	"github.com/batonrun/baton/runtime/span"
 )
 
-// dispatcher claims and cancels runs for the queue.
+// dispatcher is the engine for its queue and its runs.
 type dispatcher struct{ en *Engine }
 
 // Start decides a request for a run. It claims the run at once if a slot is free and, as far as this instance knows, no
@@ -48,21 +47,20 @@ func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, 
 func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *queue.Reservation) (*commit.Item, error) {
 	th, run := c.Thread, c.Run // copies: the live run must not retain the whole request
 	run.Status, run.Generation = data.Queued, 1
-	l := en.newLive(&run)
-	if l.unfit != nil {
-		return nil, l.unfit
+	l := exec.New(en.exec, &run)
+	if err := l.Unfit(); err != nil {
+		return nil, err
 	}
-	l.reserved = reserved
 	queued := slices.Clone(c.Messages)
 	for i := range queued {
 		queued[i].ThreadKey, queued[i].RunKey = th.Key, run.Key
 	}
-	it, err := l.claiming(ctx, &th, &run, queued)
+	it, err := l.Claim(ctx, &th, &run, queued, reserved)
 	if err != nil {
 		return nil, err
 	}
 	if c.New {
-		l.history.first(slices.Clone(queued)) // guards hide those of the span
+		l.HasAll(queued)
 	}
 	c.Claim = it.Command.(*decide.Claim)
 	it.Command = c
@@ -112,13 +110,13 @@ func (d dispatcher) Unclaimed(run *data.RunHead, err error) {
 	case errors.Is(err, decide.ErrUnknownMessage):
 		e = &agui.OutputError{Code: "unknown_message", Message: "The thread does not show the message of rewindTo any more"}
 	case errors.Is(err, errUnfit):
-		e = illegible
-	case !unwritten(err):
+		e = exec.Illegible
+	case !commit.Unwritten(err):
 		e = &agui.OutputError{Code: "internal", Message: "The run could not be started"}
 	}
 	if e != nil {
 		d.en.about(run).Error("run cannot be claimed", "error", err)
-		err = d.en.closeRun(run.ThreadKey, run.Key, ending{status: data.Failed, err: e}, unclaimed)
+		err = d.en.closeRun(run.ThreadKey, run.Key, exec.FailedWith(e), unclaimed)
 	}
 	d.pause(run, err)
 }
@@ -135,7 +133,7 @@ func (d dispatcher) Cancel(run *data.RunHead) {
 		run = &heads[0]
 		err = en.Cancel(run, run.Generation, decide.By{})
 	}
-	if err != nil && unwritten(err) { // its owner has not answered, or it is between two owners
+	if err != nil && commit.Unwritten(err) { // its owner has not answered, or it is between two owners
 		commit.Pause(en.abandoned, slowly)
 	} else if err != nil {
 		d.pause(run, err)
@@ -147,7 +145,7 @@ func (d dispatcher) pause(run *data.RunHead, err error) {
 	switch {
 	case errors.Is(err, data.ErrTooSlow), errors.Is(err, data.ErrConflict), errors.Is(err, data.ErrDiskFull), errors.Is(err, commit.ErrContended): // the database may recover
 		commit.Pause(d.en.abandoned, slowly)
-	case err != nil && !unwritten(err):
+	case err != nil && !commit.Unwritten(err):
 		d.en.about(run).Error("run holds up its thread", "error", err)
 		d.en.rest()
 	case err != nil: // another run comes first, another instance was faster, or a limit is full
@@ -164,30 +162,37 @@ func (en *Engine) claiming(ctx context.Context, head *data.RunHead, reserved *qu
 	if run.Status != data.Queued {
 		return nil, decide.ErrNotClaimed
 	}
-	l := en.newLive(&run)
-	if l.unfit != nil {
-		return nil, fmt.Errorf("%w: %w", errUnfit, l.unfit)
+	l := exec.New(en.exec, &run)
+	if err := l.Unfit(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnfit, err)
 	}
-	if en.declines(l) {
+	if en.exec.Engine.Declines(l) {
 		return nil, queue.ErrElsewhere
 	}
-	l.reserved = reserved
-	return l.claiming(ctx, &th, &run, queued)
+	return l.Claim(ctx, &th, &run, queued, reserved)
 }
 
-// declines reports whether a run was started with a workflow some of whose agents or tools this instance lacks. The run is left to others.
-func (en *Engine) declines(l *live) bool {
-	return en.shared && !en.fleet.Executes(&l.run.RunHead, l.plan())
+// Declines implements engine: a run is left to others if some agents or tools of its workflow are lacking here.
+func (d dispatcher) Declines(l *exec.Live) bool {
+	return d.en.shared && !d.en.fleet.Executes(l.Head(), l.Plan())
 }
 
-// plan returns the nodes of the run's graph.
-func (l *live) plan() []plugins.Node {
-	nodes := make([]plugins.Node, len(l.nodes.Graph.Nodes))
-	for i, n := range l.nodes.Graph.Nodes {
-		nodes[i] = n.Node
+// HandsOver implements engine. A run that no other server can execute stays until the end of the drain.
+func (d dispatcher) HandsOver(l *exec.Live) bool {
+	if !d.en.handing.Load() {
+		return false
 	}
-	return nodes
+	elsewhere, _ := d.en.fleet.Others(l.Head(), l.Plan())
+	return elsewhere
 }
+
+// The other methods of engine.
+
+func (d dispatcher) Begin(l *exec.Live)           { d.en.begin(l) }
+func (d dispatcher) Forget(l *exec.Live)          { d.en.forget(l) }
+func (d dispatcher) Decide(it *commit.Item) error { return d.en.decide(it) }
+func (d dispatcher) Go(f func())                  { d.en.tasks.Go(f) }
+func (d dispatcher) Rest() bool                   { return d.en.rest() }
 
 // unexecuted reads a run that is not executed, its thread, and its queued messages.
 func unexecuted(ctx context.Context, store data.Store, threadKey, key int64) (th data.Thread, run data.Run, queued []data.Message, err error) {
@@ -199,41 +204,4 @@ func unexecuted(ctx context.Context, store data.Store, threadKey, key int64) (th
 	}
 	queued, err = store.Queued(ctx, key)
 	return th, run, queued, err
-}
-
-// claiming prepares the claim: the events that open the span, numbered after the thread's last event.
-func (l *live) claiming(ctx context.Context, th *data.Thread, run *data.Run, queued []data.Message) (*commit.Item, error) {
-	en := l.en
-	l.span = span.Next(en.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
-	c := &decide.Claim{
-		Thread: th.Key, Run: run.Key, Instance: en.cfg.Instance, Project: run.Project, User: run.User, Caps: en.cfg.Caps, Span: l.span.Row,
-	}
-	it := &commit.Item{}
-	o := &opening{l: l, it: it, th: th, row: run}
-	if err := o.open(ctx, queued); err != nil {
-		return nil, err
-	}
-	c.Basis = decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued), o.answers)
-	c.Shows, c.Rows, c.Events = l.span.Began.Shows, it.Rows, it.Events
-	claim := &commit.Item{Owner: ownerOf(&l.run.RunHead), Records: it.Records, Command: c, Then: l.begins}
-	for i := range it.Events {
-		claim.Bytes += len(it.Events[i].Payload)
-	}
-	return claim, nil
-}
-
-// begins makes the run live and executes it, as decided.
-func (l *live) begins(out *decide.Decided) {
-	en := l.en
-	l.run.RunHead = out.Run
-	l.offer = en.holdOffer()
-	ctx, traced := en.tracer.Begin(en.tracer.Within(en.abandoned, l.input.Trace), l.op(OpRun, l.run.WorkflowID, ""))
-	l.traced = traced
-	l.ctx, l.cancel = context.WithCancelCause(ctx)
-	l.plugins = l.offer.plugins.For(l.run.Project)
-	l.t = en.cfg.Logs.Hold(l.span.Thread.Key, l.span.Thread.ID)
-	l.t.Begin(l.span.Last()) // the events of the claim and of the last owner are stored
-	en.queue.Settle(l.reserved, l.span.Fold.Grown())
-	en.addRun(l)
-	go l.loop() // Shutdown waits for en.executing
 }

@@ -1,7 +1,6 @@
 package work
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -9,8 +8,8 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/quota"
-	"github.com/batonrun/baton/runtime/span"
 )
 
 // Cancel cancels a run, whether or not it is executed here. Unless generation is 0, it cancels only that generation.
@@ -28,10 +27,10 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 	patience := time.Now().Add(en.cfg.Commits.Patience)
 	asked := false
 	for tries := 0; tries < 3; {
-		if l := en.liveRun(c.Run); l != nil && (c.Project == "" || c.Project == l.run.Project) && !c.Moved(&l.run.RunHead) {
-			err := l.end(cancelledBy(c.By))
+		if l := en.liveRun(c.Run); l != nil && (c.Project == "" || c.Project == l.Head().Project) && !c.Moved(l.Head()) {
+			err := l.End(exec.CancelledBy(c.By))
 			if errors.Is(err, decide.ErrSettled) { // it is ending already, and its outcome follows
-				err = en.awaitEnd(l)
+				err = l.AwaitEnd()
 			} else if err == nil {
 				return nil
 			}
@@ -52,7 +51,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 			return errUnconfirmed
 		}
 		if errors.Is(err, decide.ErrOwesSpan) {
-			err = en.closeRun(c.Thread, c.Run, cancelledBy(c.By), func(run *data.Run, spans []data.Span) bool {
+			err = en.closeRun(c.Thread, c.Run, exec.CancelledBy(c.By), func(run *data.Run, spans []data.Span) bool {
 				return unclaimed(run, spans) && !c.Moved(&run.RunHead)
 			})
 		}
@@ -66,7 +65,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 
 // CancelUnanswered cancels a run that has waited since the end of its first span behind the event after.
 func (en *Engine) CancelUnanswered(of *data.RunHead, after int64, by decide.By) error {
-	return en.closeRun(of.ThreadKey, of.Key, cancelledBy(by), func(run *data.Run, spans []data.Span) bool {
+	return en.closeRun(of.ThreadKey, of.Key, exec.CancelledBy(by), func(run *data.Run, spans []data.Span) bool {
 		turn := slices.IndexFunc(spans, func(s data.Span) bool { return s.First > after })
 		return run.Project == of.Project && run.Status == data.Waiting && turn >= 0 && turn == len(spans)-1
 	})
@@ -93,9 +92,22 @@ func unclaimed(run *data.Run, _ []data.Span) bool {
 
 // closeRun ends a run that is not executed with a span that says so: a waiting or answered run, or one that cannot be
 // claimed. It fails with errGoesOn unless still accepts the run.
-func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*data.Run, []data.Span) bool) error {
+func (en *Engine) closeRun(threadKey, key int64, e exec.Ending, still func(*data.Run, []data.Span) bool) error {
 	for {
-		it, err := commit.RetryUnavailable(en.abandoned, func() (*commit.Item, error) { return en.closing(en.abandoned, threadKey, key, e, still) })
+		it, err := commit.RetryUnavailable(en.abandoned, func() (*commit.Item, error) {
+			th, run, queued, err := unexecuted(en.abandoned, en.store, threadKey, key)
+			if err != nil {
+				return nil, err
+			}
+			spans, err := en.store.Spans(en.abandoned, key)
+			if err != nil {
+				return nil, err
+			}
+			if !still(&run, spans) {
+				return nil, errGoesOn
+			}
+			return exec.Close(en.abandoned, en.exec, &th, &run, spans, queued, e)
+		})
 		if err != nil {
 			return err
 		}
@@ -103,35 +115,4 @@ func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*data.Run,
 			return err
 		}
 	}
-}
-
-// closing prepares the end of a run that is not executed.
-func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, still func(*data.Run, []data.Span) bool) (*commit.Item, error) {
-	th, run, queued, err := unexecuted(ctx, en.store, threadKey, key)
-	if err != nil {
-		return nil, err
-	}
-	spans, err := en.store.Spans(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	if !still(&run, spans) {
-		return nil, errGoesOn
-	}
-	l := en.newLive(&run)
-	l.span = span.Next(en.cfg.FrameBytes, &th, &run, th.LastEventID, th.LastSeq)
-	it := &commit.Item{Owner: ownerOf(&run.RunHead)}
-	o := &opening{l: l, it: it, th: &th, row: &run}
-	if err := o.lastWords(ctx, spans, queued, e); err != nil {
-		return nil, err
-	}
-	basis := decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued), o.answers)
-	row := l.span.Row
-	row.Last = l.span.Last()
-	it.Command = &decide.Finish{
-		Thread: th.Key, Run: key, Basis: &basis, To: e.status, Span: row, Seq: l.span.Seq(), Error: e.err, By: e.by, Trace: l.input.Trace,
-		Rows: append(it.Rows, &data.Withdraw{RunKey: key}), Events: it.Events,
-	}
-	it.Rows, it.Events = nil, nil
-	return it, nil
 }

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/batonrun/baton/runtime/commit"
@@ -11,7 +12,6 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// ownerOf is the owner of a run.
 func ownerOf(run *data.RunHead) quota.Owner { return quota.OwnerOf(run.Project, run.User) }
 
 // Decide waits for the decision of a command in its owner's turn and returns the outcome, which must not be changed. The
@@ -65,9 +65,22 @@ func overtaken(err error) bool {
 	return errors.Is(err, data.ErrNotFound) || errors.Is(err, decide.ErrSettled) || errors.Is(err, decide.ErrRunning) || errors.Is(err, commit.ErrContended)
 }
 
-// unwritten reports whether a command was refused, or could not be written by this instance: its data is not at fault.
-func unwritten(err error) bool {
-	_, refused := errors.AsType[*data.Error](err)
-	return refused || errors.Is(err, data.ErrFenced) || errors.Is(err, data.ErrUnavailable) || errors.Is(err, data.ErrDiskFull) ||
-		errors.Is(err, data.ErrTooSlow) || errors.Is(err, data.ErrConflict) || errors.Is(err, context.Canceled)
+// repairedAtOnce is how many threads RepairQueue repairs.
+const repairedAtOnce = 1000
+
+// RepairQueue writes the rows of threads in the queue that do not agree with their runs. There are none unless a decision has a defect, or
+// somebody has changed the database; without it their runs would wait for ever.
+func (en *Engine) RepairQueue(ctx context.Context) error {
+	threads, err := en.store.Misplaced(ctx, repairedAtOnce)
+	if err != nil {
+		return err
+	}
+	for _, thread := range threads {
+		if _, err := en.Decide(quota.Owner{}, &decide.Look{Thread: thread, Repair: true}); err != nil {
+			return fmt.Errorf("queue row of thread %d: %w", thread, err)
+		}
+		en.repaired.Add(1)
+		en.log.Error("a thread's row in the queue was wrong and has been repaired; this is a defect, please report it", "thread", thread)
+	}
+	return nil
 }

@@ -1,6 +1,6 @@
-// Package work executes runs: it claims queued runs, calls their workers, records each use under its place in the worker's
-// code, ends runs, and takes over the runs of an earlier process. Only here is a run more than its rows. The packages above
-// control access; the packages below decide commands and order all writes.
+// Package work has the runs of this process: it claims queued runs, has them executed, cancels and hands them over, takes over those of
+// earlier processes, and ends those that no server executes. The packages above control access; the packages below execute a run, decide
+// commands and order all writes.
 package work
 
 import (
@@ -21,6 +21,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/fleet"
 	"github.com/batonrun/baton/runtime/monitor"
 	"github.com/batonrun/baton/runtime/queue"
@@ -38,8 +39,8 @@ type Config struct {
 	Feeds    *monitor.Feeds
 	Link     *bus.Link     // to the other servers of the database
 	Commits  commit.Config // the engine sets Live, Queued, Show and Lost
-	Measures Measures
-	Tracer   Tracer // nil traces nothing
+	Measures exec.Measures
+	Tracer   exec.Tracer // nil traces nothing
 
 	Limits
 	Accounts  bool      // there are users: each has a share of a limit on all
@@ -54,15 +55,7 @@ type Config struct {
 
 	// Attachment opens an attachment of a user of a project; nil when there are none.
 	Attachment func(ctx context.Context, project, user, bucket, path string) (data.Attachment, io.ReadCloser, error)
-	Results    Results // nil leaves all results in the log
-}
-
-// Results are the files of results that are too large for the log.
-type Results interface {
-	// AddResult stores a result. The file is removed unless a data.AttachmentUse of its key is stored.
-	AddResult(ctx context.Context, project, user string, thread int64, call, text string) (key int64, err error)
-	// OpenResult opens a result, or fails with a refusal if it has no file.
-	OpenResult(ctx context.Context, thread int64, call string) (data.Attachment, io.ReadCloser, error)
+	Results    exec.Results // nil leaves all results in the log
 }
 
 // Limits are the limits on runs. A zero field means its default.
@@ -141,20 +134,18 @@ type Engine struct {
 	cfg   Config
 	store data.Store
 	log   *slog.Logger
-	*offers
-	*replies
+	*exec.Offers
 	*runs
-	budget   *budget.Ledger
-	queue    *queue.Queue
-	fleet    *fleet.Fleet
-	link     *bus.Link // nil without a bus
-	commits  *commit.Queue
-	measures Measures
-	tracer   Tracer
+	budget  *budget.Ledger
+	queue   *queue.Queue
+	fleet   *fleet.Fleet
+	link    *bus.Link // nil without a bus
+	commits *commit.Queue
 
-	fences       atomic.Int64 // commits refused because another instance has the database
-	repaired     atomic.Int64 // see RepairQueue
-	abandonments abandonments
+	exec *exec.Config
+
+	fences   atomic.Int64 // commits refused because another instance has the database
+	repaired atomic.Int64 // see RepairQueue
 
 	abandoned  context.Context // done when waiting is pointless: Shutdown's limit passed, or fenced
 	abandon    context.CancelCauseFunc
@@ -177,25 +168,21 @@ type Engine struct {
 
 // New compiles the registry's workflows and tool schemas.
 func New(cfg Config) (*Engine, error) {
-	first, err := newOffer(cfg.Registry, cfg.Identity.Role)
+	en := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, link: cfg.Link, quit: make(chan struct{})}
+	var err error
+	en.Offers, err = exec.NewOffers(cfg.Registry, cfg.Identity.Role == fleet.Gateway, cfg.FrameBytes, cfg.Log, func() {
+		cfg.Offered(en.Plugins())
+		en.queue.Wake(false)
+	})
 	if err != nil {
 		return nil, err
 	}
-	ledger, err := budget.New(cfg.Store, cfg.Instance, cfg.Budgets, cfg.Prices)
+	en.budget, err = budget.New(cfg.Store, cfg.Instance, cfg.Budgets, cfg.Prices)
 	if err != nil {
 		return nil, err
-	}
-	en := &Engine{
-		cfg: cfg, store: cfg.Store, log: cfg.Log, measures: cfg.Measures.withDefaults(), tracer: cfg.Tracer,
-		budget: ledger, link: cfg.Link, quit: make(chan struct{}),
-	}
-	if en.tracer == nil {
-		en.tracer = untraced{}
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
-	en.offers = &offers{log: cfg.Log, role: cfg.Identity.Role, changed: en.offersChanged, now: first, earlier: make(map[*offer]bool)}
-	en.replies = &replies{en.offers, cfg.FrameBytes}
-	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
+	en.runs = &runs{live: make(map[int64]*exec.Live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
 	en.fleet = fleet.New(en.abandoned, fleet.Config{
 		Store: cfg.Store, Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
 		Plugins: en.Plugins, Load: en.load, Stopping: en.Stopping, Wake: func() { en.queue.Wake(false) },
@@ -203,7 +190,7 @@ func New(cfg Config) (*Engine, error) {
 	begins := queue.Config{
 		Store: cfg.Store, Runs: dispatcher{en}, Link: cfg.Link, Quit: en.quit, Gateway: cfg.Identity.Role == fleet.Gateway, Unshared: en.logUnshared,
 		Slots: quota.Limits{Total: int64(cfg.Runs), PerProject: int64(cfg.RunsPerProject), PerUser: int64(cfg.RunsPerUser)}, PerAgent: cfg.RunsPerAgent,
-		OwnLimit: en.concurrency, Asked: quota.Limits{Total: cfg.RunsBytes, PerUser: queue.Shares(cfg.RunsBytes, cfg.Accounts).PerUser}, Said: queue.Shares(cfg.RunsMessages, cfg.Accounts),
+		OwnLimit: en.Concurrency, Asked: quota.Limits{Total: cfg.RunsBytes, PerUser: queue.Shares(cfg.RunsBytes, cfg.Accounts).PerUser}, Said: queue.Shares(cfg.RunsMessages, cfg.Accounts),
 		LightBytes: cfg.LightBytes, Caps: cfg.Caps,
 	}
 	if en.shared {
@@ -214,12 +201,16 @@ func New(cfg Config) (*Engine, error) {
 	cfg.Commits.Queued = en.queue.Queued
 	en.commits = commit.New(cfg.Commits)
 	en.runs.commits = en.commits
+	measures, tracer := exec.Observers(cfg.Measures, cfg.Tracer)
+	en.exec = &exec.Config{
+		Engine: dispatcher{en}, Store: cfg.Store, Commits: en.commits, Queue: en.queue, Budget: en.budget, Logs: cfg.Logs, Offers: en.Offers, Log: cfg.Log,
+		Measures: measures, Tracer: tracer, Unshared: en.logUnshared, Abandoned: en.abandoned,
+		Instance: cfg.Instance, Shared: en.shared, Caps: cfg.Caps, NoPrompts: cfg.NoPrompts, Prices: cfg.Prices,
+		RunEvents: cfg.RunEvents, EventBytes: cfg.EventBytes, FrameBytes: cfg.FrameBytes, StateBytes: cfg.StateBytes, MaxAttempts: cfg.MaxAttempts, RunMessages: cfg.RunMessages,
+		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout, Grace: cfg.Grace,
+		Attachment: cfg.Attachment, Results: cfg.Results,
+	}
 	return en, nil
-}
-
-func (en *Engine) offersChanged() {
-	en.cfg.Offered(en.Plugins())
-	en.queue.Wake(false)
 }
 
 // Commits returns the queue of everything that this process writes.
@@ -234,7 +225,6 @@ func (en *Engine) Queue() *queue.Queue { return en.queue }
 // Fleet returns this instance and those beside it.
 func (en *Engine) Fleet() *fleet.Fleet { return en.fleet }
 
-// load returns the present work of this instance.
 func (en *Engine) load() fleet.Load {
 	l := fleet.Load{Running: en.countRuns(), Free: max(en.queue.Free(), 0), Queued: en.queue.Queued("", "").All, Deaf: en.link.Stats().Deaf}
 	if en.cfg.Identity.Role == fleet.Gateway || en.Stopping() {
@@ -249,7 +239,7 @@ func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, e
 		if l := en.liveRun(cmd.Run); l == nil {
 			en.link.Hint(bus.Inbox, cmd.Run)
 		} else if out.Message == cmd.Message.ID {
-			l.inbox.Add(1)
+			l.Inbox.Add(1)
 		}
 	}}
 	err := en.decide(it)
@@ -330,7 +320,9 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	defer cancel()
 	en.drain(limit, drained)
 	en.drained.Store(true)
-	en.releaseAll()
+	for _, l := range en.allLive() {
+		l.Release()
+	}
 	grace := time.AfterFunc(en.cfg.Grace, func() { en.abandon(commit.ErrStopping) })
 	defer grace.Stop()
 	select {
@@ -340,7 +332,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	en.commits.Finish()
 	en.tasks.Wait()
 	en.fleet.Disconnect()
-	en.log.Info("drained", "released", en.releases.Load())
+	en.log.Info("drained", "released", en.exec.Counts.Released.Load())
 	return true
 }
 
@@ -360,9 +352,6 @@ func (en *Engine) show(batch []*commit.Item) {
 		}
 	}
 	for _, it := range batch {
-		if it.Err == nil && it.Out != nil {
-			en.raised(it.Out.Rows)
-		}
 		if it.Err != nil && (it.Out == nil || !it.Out.Gone) {
 			continue
 		}
@@ -373,8 +362,13 @@ func (en *Engine) show(batch []*commit.Item) {
 			change = &tail.Change{Busy: out.Busy(), Here: en.executes(out), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
 		}
 		for _, row := range rows {
-			if in, ok := row.(*data.Interrupt); ok && in.ExpiresAt != nil {
-				en.expiresAt(*in.ExpiresAt)
+			switch row := row.(type) {
+			case *data.Raise:
+				en.budget.Raise(row)
+			case *data.Interrupt:
+				if row.ExpiresAt != nil {
+					en.expiresAt(*row.ExpiresAt)
+				}
 			}
 		}
 		en.cfg.Logs.Deliver(thread, it.Records, rows, change)
@@ -400,7 +394,7 @@ func (en *Engine) show(batch []*commit.Item) {
 func (en *Engine) lost(err error) {
 	en.log.Error("this instance may not write any more", "error", err)
 	for _, l := range en.allLive() {
-		l.drop(err)
+		l.Drop(err)
 	}
 	if errors.Is(err, data.ErrFenced) {
 		en.fences.Add(1)

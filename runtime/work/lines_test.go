@@ -1,9 +1,11 @@
 package work
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,12 +14,13 @@ import (
 func TestLinesAboutRunsNameThem(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")
-	if err != nil {
+	of, failed := filepath.Glob("../exec/*.go")
+	if err := errors.Join(err, failed); err != nil {
 		t.Fatal(err)
 	}
-	line := regexp.MustCompile(`(\w+)\.log\.(?:Error|Warn|Info|Debug)\("([^"]*)"`)
+	line := regexp.MustCompile(`(\w+)\.[Ll]og\.(?:Error|Warn|Info|Debug)\("([^"]*)"`)
 	found := 0
-	for _, name := range files {
+	for _, name := range slices.Concat(files, of) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

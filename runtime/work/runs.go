@@ -1,17 +1,16 @@
 package work
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
-	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/exec"
 )
 
 // runs is the set of RUNNING runs of this instance.
@@ -21,32 +20,27 @@ type runs struct {
 	fenced    chan struct{}
 	shared    bool           // other instances write the database too
 	executing sync.WaitGroup // goroutines of the runs
-	releases  atomic.Int64   // how many runs were released
 
 	mu   sync.Mutex // guards live
-	live map[int64]*live
+	live map[int64]*exec.Live
 }
 
-// addRun adds a run that begins. Its goroutine calls executing.Done at its end.
-func (rs *runs) addRun(l *live) {
-	rs.executing.Add(1)
+func (rs *runs) begin(l *exec.Live) {
 	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	rs.live[l.run.Key] = l
+	rs.live[l.Head().Key] = l
+	rs.mu.Unlock()
+	rs.executing.Go(l.Execute)
 }
 
-// forget removes a run that has ended here.
-func (rs *runs) forget(l *live) {
+func (rs *runs) forget(l *exec.Live) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if rs.live[l.run.Key] == l {
-		delete(rs.live, l.run.Key)
-		close(l.over)
-		l.reserved.ReleaseMessages()
+	if rs.live[l.Head().Key] == l {
+		delete(rs.live, l.Head().Key)
+		l.Over()
 	}
 }
 
-// countRuns returns the number of runs.
 func (rs *runs) countRuns() int {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -54,98 +48,84 @@ func (rs *runs) countRuns() int {
 }
 
 // liveRun returns the run of a key, or nil.
-func (rs *runs) liveRun(key int64) *live {
+func (rs *runs) liveRun(key int64) *exec.Live {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return rs.live[key]
 }
 
 // liveOn returns the run on a thread, or nil.
-func (rs *runs) liveOn(threadKey int64) *live {
+func (rs *runs) liveOn(threadKey int64) *exec.Live {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, l := range rs.live {
-		if l.t.Key() == threadKey {
+		if l.Head().ThreadKey == threadKey {
 			return l
 		}
 	}
 	return nil
 }
 
-// allLive returns all runs.
-func (rs *runs) allLive() []*live {
+func (rs *runs) allLive() []*exec.Live {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return slices.Collect(maps.Values(rs.live))
 }
 
-// releaseAll releases the runs and writes nothing to their logs; they go on at the next start.
-func (rs *runs) releaseAll() {
-	for _, l := range rs.allLive() {
-		l.mu.Lock()
-		released := l.release()
-		l.mu.Unlock()
-		if released {
-			l.letGo()
-		}
-	}
-}
-
-// release shuts the gate of a run that is to be released. It reports false for a run that is already ending. The caller then calls
-// letGo. l.mu is held.
-func (l *live) release() bool {
-	if !l.shut(plugins.ErrStopping) {
-		return false
-	}
-	l.mark = data.ReleasedBy(l.en.cfg.Instance, l.en.releases.Add(1), l.released+1)
-	return true
-}
-
-// letGo stops the workers of a run that is released.
-func (l *live) letGo() {
-	l.log().Info("run is released", "agent", l.run.WorkflowID)
-	l.cancel(plugins.ErrStopping)
-}
-
-// writeRelease queues the release of a run that was let go, once. Its workers have returned or were abandoned, because another instance
-// may call them at once.
-func (l *live) writeRelease() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mark == "" {
-		return
-	}
-	it := l.item()
-	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.en.cfg.Instance, Mark: l.mark}
-	it.Then = func(*decide.Decided) { l.en.forget(l) }
-	l.mark = ""
-	l.en.commits.Add(it)
-}
-
-// awaitEnd waits until a run with a shut gate has ended here, in either way.
-func (rs *runs) awaitEnd(l *live) error {
-	select {
-	case <-l.over:
-		return nil
-	case <-rs.fenced:
-		return data.ErrFenced
-	case <-rs.abandoned:
-		return commit.ErrStopping
-	}
-}
-
 // LastEvent returns the id, type and time of the last event of a run that this instance executes. It reports false when
 // these are not in memory, or the event is not stored yet.
 func (rs *runs) LastEvent(runKey int64) (id int64, kind agui.Type, at time.Time, ok bool) {
-	l := rs.liveRun(runKey)
-	if l == nil {
-		return 0, "", time.Time{}, false
+	if l := rs.liveRun(runKey); l != nil {
+		return l.LastEvent()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	id, kind, at = l.span.LastEvent()
-	return id, kind, at, kind != "" && l.t.Committed() >= id
+	return id, kind, at, false
 }
 
 // Stopping reports whether Shutdown was called.
 func (en *Engine) Stopping() bool { return en.stopping.Load() }
+
+// drainEach is the pause between two checks of whether a stopping instance has drained.
+const drainEach = 50 * time.Millisecond
+
+// drain waits until all runs have ended or are handed over, and the streams of those are over, or until ctx is done. ended is closed
+// when no run is left.
+func (en *Engine) drain(ctx context.Context, ended <-chan struct{}) {
+	if !en.shared || !en.committing.Load() {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		return
+	}
+	defer en.handing.Store(false)
+	en.fleet.Expect() // watch has ended
+	tick := time.NewTicker(drainEach)
+	defer tick.Stop()
+	for asked := (time.Time{}); ctx.Err() == nil; {
+		if time.Since(asked) >= watchEach {
+			asked = time.Now()
+			err := en.fleet.Meet(ctx)
+			successor, failed := en.store.Drain(ctx)
+			en.logUnshared(errors.Join(err, failed))
+			en.handing.Store(successor)
+		}
+		select {
+		case <-ended:
+			if !en.handing.Load() || en.shown.Load() == 0 {
+				return
+			}
+		default:
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Show counts a stream that shows a run to the client that has started it, until the returned function is called. Shutdown waits for
+// such streams once runs are handed over.
+func (en *Engine) Show() (end func()) {
+	en.shown.Add(1)
+	return func() { en.shown.Add(-1) }
+}

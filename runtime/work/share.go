@@ -14,6 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/queue"
 )
 
@@ -145,7 +146,7 @@ func (en *Engine) cancelLeft(ctx context.Context, runs []data.RunHead) (rest []d
 			rest = append(rest, *run)
 			continue
 		}
-		err := en.cancelOrphan(ctx, run, cancelledBy(decide.By{Request: of[at].By}))
+		err := en.endOrphan(ctx, run, exec.CancelledBy(decide.By{Request: of[at].By}))
 		if err != nil && !overtaken(err) && !errors.Is(err, decide.ErrStale) {
 			en.about(run).Error("run could not be cancelled", "error", err)
 		}
@@ -153,17 +154,13 @@ func (en *Engine) cancelLeft(ctx context.Context, runs []data.RunHead) (rest []d
 	return rest, nil
 }
 
-// cancelOrphan ends a RUNNING run whose owner may not write any more.
-func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e ending) error {
+// endOrphan ends a RUNNING run whose owner may not write any more.
+func (en *Engine) endOrphan(ctx context.Context, head *data.RunHead, e exec.Ending) error {
 	run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
 	if err != nil || run.Status != data.Running || run.Owner != head.Owner {
 		return err
 	}
-	l, it, err := en.readBack(ctx, &run, fromLog)
-	if err != nil {
-		return err
-	}
-	return l.endReadBack(it, e, nil)
+	return exec.EndOrphan(ctx, en.exec, &run, e)
 }
 
 // taking takes over runs.
@@ -223,7 +220,7 @@ func (t *taking) one(ctx context.Context, run *data.RunHead) {
 	case ok:
 		t.search.Note(run, noRoom)
 	case err == nil, overtaken(err), errors.Is(err, queue.ErrElsewhere):
-	case unwritten(err):
+	case commit.Unwritten(err):
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.failed = cmp.Or(t.failed, fmt.Errorf("run %s: %w", run.ID, err))
@@ -246,18 +243,85 @@ var agentGone = &agui.OutputError{Code: "agent_gone", Message: "No server has of
 func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
 	var err error
 	if head.Status == data.Queued {
-		err = en.closeRun(head.ThreadKey, head.Key, ending{status: data.Failed, err: agentGone}, func(run *data.Run, _ []data.Span) bool {
+		err = en.closeRun(head.ThreadKey, head.Key, exec.FailedWith(agentGone), func(run *data.Run, _ []data.Span) bool {
 			return run.Status == data.Queued
 		})
 	} else {
-		var run data.Run
-		run, err = commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
-		if err == nil && run.Status == data.Running && run.Owner == head.Owner {
-			err = en.fail(ctx, &run, fromLog, agentGone, nil, nil)
-		}
+		err = en.endOrphan(ctx, head, exec.FailedWith(agentGone))
 	}
 	if overtaken(err) || errors.Is(err, errGoesOn) || errors.Is(err, decide.ErrNotClaimed) { // a later sweep tries again
 		return nil
 	}
 	return err
+}
+
+// recover completes the deletions that earlier instances began, and takes over the runs that they left RUNNING. In a cluster it leaves both
+// to deleteRest and share, so that they do not keep a server from serving.
+func (en *Engine) recover(ctx context.Context) error {
+	if en.shared {
+		return nil
+	}
+	if err := en.finishDeletions(ctx); err != nil {
+		return err
+	}
+	return en.takeOrphans(ctx)
+}
+
+// takeOverNow takes over a run as it is now, and again if it has changed meanwhile.
+func (en *Engine) takeOverNow(ctx context.Context, key int64) error {
+	for {
+		run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, key) })
+		if err != nil {
+			return err
+		}
+		if run.Status != data.Running {
+			return nil
+		}
+		if err := en.takeOver(ctx, &run); !errors.Is(err, decide.ErrStale) {
+			return err
+		}
+	}
+}
+
+// takeOver takes over a run for which there is room. In a cluster it fails with a queue.NoRoom or with queue.ErrElsewhere.
+func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
+	if !run.Released() {
+		crashed, err := commit.RetryUnavailable(ctx, func() (bool, error) { return crashed(ctx, en.store, run.Owner) })
+		if err != nil {
+			return err
+		}
+		if crashed {
+			run.Attempt++
+		}
+	}
+	reserved, err := en.queue.Reserve(en.abandoned, &run.RunHead)
+	if err != nil {
+		return err
+	}
+	begins, err := exec.TakeOver(ctx, en.exec, run, reserved)
+	if !begins {
+		en.queue.GiveBack(reserved)
+	}
+	return err
+}
+
+// crashed reports whether an instance that has left runs RUNNING did not end in good order. An unknown instance counts as
+// crashed.
+func crashed(ctx context.Context, store data.Store, instance string) (bool, error) {
+	in, err := store.Instance(ctx, instance)
+	if errors.Is(err, data.ErrNotFound) {
+		return true, nil
+	}
+	return in.End != data.EndLeft && in.End != data.EndFenced, err
+}
+
+// logUnshared logs an error of the work for other instances, which is tried again soon, once a minute. The commit queue logs that the
+// database is away.
+func (en *Engine) logUnshared(err error) {
+	if err == nil || errors.Is(err, data.ErrFenced) || en.abandoned.Err() != nil || en.Stopping() || en.commits.Trouble() != nil {
+		return
+	}
+	if now, last := time.Now().Unix(), en.unsharedAt.Load(); now-last >= 60 && en.unsharedAt.CompareAndSwap(last, now) {
+		en.log.Warn("work that all servers share could not be read or taken over", "error", err)
+	}
 }

@@ -1,13 +1,10 @@
 package work
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
-	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/tail"
@@ -18,7 +15,7 @@ import (
 func (rs *runs) Snapshot(ctx context.Context, t *tail.Tail, limit int) (tail.Snapshot, error) {
 	return whole(ctx, rs, t, func() (tail.Snapshot, error) {
 		if l := rs.liveOn(t.Key()); l != nil {
-			return l.snapshot(ctx, limit)
+			return l.Snapshot(ctx, limit, rs.await)
 		}
 		s, err := t.Settled(ctx, limit)
 		if rs.shared && errors.Is(err, tail.ErrChanged) {
@@ -34,7 +31,7 @@ func (rs *runs) RunSnapshot(ctx context.Context, t *tail.Tail, run *data.Run) (t
 	return whole(ctx, rs, t, func() (tail.RunSnapshot, error) {
 		return t.OfRun(ctx, run, func(ctx context.Context) (tail.Snapshot, error) {
 			if l := rs.liveRun(run.Key); l != nil {
-				return l.snapshot(ctx, tail.LatestMessages)
+				return l.Snapshot(ctx, tail.LatestMessages, rs.await)
 			}
 			if rs.shared {
 				return t.Growing(ctx)
@@ -81,68 +78,6 @@ func (rs *runs) await(ctx context.Context, changed <-chan struct{}) error {
 			return context.Cause(ctx)
 		case <-rs.abandoned: // a run that was released ends its span at the next start
 			return commit.ErrStopping
-		}
-	}
-}
-
-// snapshot returns the thread as the run has left it so far. It fails with tail.ErrChanged when the run's span ends
-// meanwhile.
-func (l *live) snapshot(ctx context.Context, limit int) (tail.Snapshot, error) {
-	l.mu.Lock()
-	if l.span.Gate() != nil {
-		l.mu.Unlock()
-		return tail.Snapshot{}, tail.ErrChanged
-	}
-	run := l.run
-	s := tail.Snapshot{After: l.span.Last(), Run: &run, RunID: l.span.Row.RunID, Running: true, State: l.span.State(), Open: l.span.Fold.Open()}
-	folded := l.span.Fold.Messages()
-	partial := l.span.Partial(folded)
-	l.mu.Unlock()
-
-	if err := l.stored(ctx, s.After); err != nil {
-		return tail.Snapshot{}, err
-	}
-	rows, err := l.en.cfg.Logs.Messages(ctx, l.t.Key(), s.After, limit)
-	if err != nil {
-		return tail.Snapshot{}, err
-	}
-	s.Messages = tail.Newest(asOf(rows, folded, partial), l.en.cfg.FrameBytes)
-	return s, nil
-}
-
-// asOf returns rows as they were when the log folded to folded: later events may have changed them since. The messages of
-// folded without a row at that time are partial.
-func asOf(rows []data.Message, folded []agui.Message, partial []data.Message) []agui.Message {
-	then := make(map[string]agui.Message, len(folded))
-	for _, m := range folded {
-		then[m.ID] = m
-	}
-	rows = slices.Clone(rows)
-	for i := range rows {
-		if m, ok := then[rows[i].ID]; ok {
-			rows[i].Message = m
-		}
-	}
-	rows = append(rows, partial...)
-	slices.SortStableFunc(rows, func(a, b data.Message) int { return cmp.Compare(a.Seq, b.Seq) })
-	return tail.Contents(rows)
-}
-
-// stored waits until the run's event of that id is stored.
-func (l *live) stored(ctx context.Context, id int64) error {
-	for {
-		changed := l.t.Changed()
-		done := l.t.Committed() >= id
-		switch {
-		case l.source.Lost(): // others may have its ids
-			return tail.ErrChanged
-		case done:
-			return nil
-		case l.en.liveRun(l.run.Key) != l:
-			return tail.ErrChanged
-		}
-		if err := l.en.await(ctx, changed); err != nil {
-			return err
 		}
 	}
 }

@@ -1,0 +1,500 @@
+package exec
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/journal"
+	"github.com/batonrun/baton/runtime/span"
+	"github.com/batonrun/baton/runtime/tail"
+)
+
+// OpenCalls emits START, ARGS and END of calls, with the memos that hold their ids; an announced call has these already. It
+// waits for their places, and until they are stored, so that the log has every call that a tool may have begun before a crash.
+func (s *step) OpenCalls(ctx context.Context, parent string, calls []plugins.Use) error {
+	if err := s.l.callPlaces.acquire(ctx, s, len(calls)); err != nil {
+		return err
+	}
+	err := s.openCalls(parent, calls)
+	if err != nil {
+		s.l.callPlaces.release(s, len(calls))
+	}
+	return err
+}
+
+func (s *step) openCalls(parent string, calls []plugins.Use) error {
+	for _, u := range calls {
+		s.AwaitTools(u.Name)
+	}
+	var rows []data.Row
+	var evs []agui.Event
+	ours := false // some calls are not the client's to answer
+	for _, u := range calls {
+		m, err := s.memo(u)
+		switch {
+		case err != nil:
+			return err
+		case m.Done:
+			continue
+		case m.CallID != "" && (u.ID == "" || m.Hash != ""):
+			if err := (&toolCall{s: s, m: m, u: u}).reopen(); err != nil {
+				return err
+			}
+			continue
+		case m.CallID != "":
+			m.Hash = u.Hash()
+			(&toolCall{s: s, m: m, u: u}).owe()
+		case u.ID != "" && (s.l.input.Resumed == nil || s.l.run.Generation > 1):
+			return &plugins.Error{Code: "unknown_call", Message: fmt.Sprintf("No Do has kept the call %q", u.ID)}
+		default:
+			m.CallID, m.Tool = cmp.Or(u.ID, data.NewID()), u.Name // a rerun from a model call does not show calls that it makes again
+			evs = append(evs,
+				agui.ToolCallStart{ToolCallID: m.CallID, ToolCallName: u.Name, ParentMessageID: parent},
+				agui.ToolCallArgs{ToolCallID: m.CallID, Delta: string(u.Request)},
+				agui.ToolCallEnd{ToolCallID: m.CallID})
+		}
+		rows = append(rows, m)
+		if u.Edited != nil {
+			rows = append(rows, &data.Memo{
+				RunKey: m.RunKey, Generation: m.Generation, Step: m.Step, Place: u.Inside(journal.EditedPlace), Done: true, Output: u.Edited,
+			})
+		}
+		if args, ok := s.l.clientTools.mayAnswer(u); ok {
+			s.l.asked.Store(true)
+			rows = append(rows, &data.Interrupt{
+				ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Place: m.Place,
+				Frontend: true, Tool: u.Name, Status: data.InterruptOpen, CreatedAt: time.Now(),
+				Body: data.MustJSON(tail.PendingCall(m.CallID, u.Name, args)),
+			})
+		} else {
+			m.Begun, ours = (&toolCall{s: s, m: m, u: u}).beginsAtOnce(), true
+		}
+	}
+	if !ours { // the span's end stores them before the client is asked
+		return s.l.emit(s, rows, nil, evs...)
+	}
+	return s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done, evs...) })
+}
+
+// toolCall is a step's call of a tool, or of an agent as a tool.
+type toolCall struct {
+	s *step
+	m *data.Memo // of the call
+	u plugins.Use
+
+	guard   bool // it is a guard's, and not shown
+	refused bool // guards have refused the arguments that an approver has edited
+}
+
+// owe makes the step owe the result of a call that was opened before.
+func (c *toolCall) owe() {
+	c.s.l.mu.Lock()
+	c.s.l.span.Own(&c.s.w, agui.ToolCallStart{ToolCallID: c.m.CallID})
+	c.s.l.mu.Unlock()
+}
+
+// reopen continues a call that was opened before a crash or a question: the step owes its result. A call that has begun and
+// may not be repeated gets an interrupted result here; only its tool says whether it may.
+func (c *toolCall) reopen() error {
+	c.owe()
+	if c.m.Begun {
+		if err := c.s.l.plugins.Settle(c.s.w.Ctx, c.u.Name); err != nil {
+			return err
+		}
+	}
+	c.s.l.mu.Lock()
+	repeatable := c.s.l.isRepeatable(c.m)
+	c.s.l.mu.Unlock()
+	if repeatable {
+		return nil
+	}
+	return c.close(span.FailedCall(c.m.CallID, c.u.Name, span.CodeInterrupted).Output)
+}
+
+// asksClient reports whether the client has been asked for the call.
+func (c *toolCall) asksClient() bool {
+	c.s.l.mu.Lock()
+	defer c.s.l.mu.Unlock()
+	return c.s.l.journal.AsksClient(c.m.CallID)
+}
+
+// beginsAtOnce reports whether a call begins as soon as it is open. Other calls first wait for an approval, or run an agent.
+func (c *toolCall) beginsAtOnce() bool {
+	if c.u.Output != nil || c.u.Approval != "" {
+		return false
+	}
+	if tool, ok := c.s.l.plugins.Tool(c.u.Name); ok {
+		return !c.s.approves && !tool.Info().Approval
+	}
+	_, ok := c.s.l.plugins.Agent(c.u.Name)
+	return !ok
+}
+
+// CallTool executes an open call and records its result. It fails with [plugins.ErrWaiting] if the client has to answer the
+// call.
+func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error) {
+	defer s.l.callPlaces.release(s, 1)
+	var out agui.ToolOutput
+	m, err := s.memo(u)
+	c := &toolCall{s: s, m: m, u: u}
+	switch {
+	case err != nil:
+		return out, err
+	case m.Done:
+		err := json.Unmarshal(m.Output, &out)
+		return out, err
+	}
+	if _, ok := s.l.clientTools.mayAnswer(u); ok || c.asksClient() {
+		return out, plugins.ErrWaiting
+	}
+	if out, err = c.answer(ctx); err != nil {
+		return out, err
+	}
+	if err := c.close(&out); err != nil {
+		return out, err
+	}
+	return out, s.pass(ctx)
+}
+
+func (s *step) toolNode(ctx context.Context, tool string, args json.RawMessage) (agui.ToolOutput, error) {
+	if len(args) == 0 || string(args) == "null" {
+		args = json.RawMessage("{}")
+	}
+	u := plugins.Use{Place: "tool:" + tool + "#1", Name: tool, Request: args}
+	if err := s.OpenCalls(ctx, "", []plugins.Use{u}); err != nil {
+		return agui.ToolOutput{}, err
+	}
+	return s.CallTool(ctx, u)
+}
+
+// answer executes the call of a server tool. A failure of the tool is an output. An error means that there is no output:
+// the run was stopped, or waits for an approval or the answer to a question of the tool.
+func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) {
+	s, m := c.s, c.m
+	if own := c.u.Output; own != nil {
+		return *own, nil
+	}
+	if _, offered, mistake := s.l.clientTools.fit(c.u); offered { // also if the server has a tool of the name since the run began
+		return failure("invalid_arguments", cmp.Or(mistake, errClientTool).Error()), nil
+	}
+	tool, ok := s.l.plugins.Tool(c.u.Name)
+	if !ok {
+		return c.answerAs(ctx)
+	}
+	info := tool.Info()
+	if _, err := s.l.offer.graphs.FitArgs(tool, c.u.Request); err != nil {
+		return failure("invalid_arguments", err.Error()), nil
+	}
+	if ok, err := c.approved(&info); !ok {
+		return denied(), err
+	}
+	if refused, err := c.recheck(); refused != nil || err != nil {
+		return *cmp.Or(refused, new(agui.ToolOutput)), err
+	}
+	args, err := s.l.offer.graphs.FitArgs(tool, c.executed())
+	if err != nil {
+		return failure("invalid_arguments", err.Error()), nil
+	}
+	if !m.Begun {
+		m.Begun = true
+		if err := s.store(m, nil); err != nil {
+			return agui.ToolOutput{}, err
+		}
+	}
+	return c.invoke(ctx, tool, &plugins.Call{
+		ID: m.CallID, Args: args,
+		Progress: func(fraction float64, message string) {
+			_ = s.Emit(agui.Progress(s.node, fraction, data.Clip(message, maxText))) // a call outlives its step only if it was abandoned
+		},
+	})
+}
+
+func (c *toolCall) approvalMemo() (*data.Memo, error) {
+	return c.s.memo(plugins.Use{Place: c.u.Inside(journal.ApprovalPlace)})
+}
+
+// approved reports whether the call may be made. It asks a person if the call needs an approval, or if one was requested before
+// the tool was replaced by one without approvals. The answer has its own record, below the call's place.
+func (c *toolCall) approved(info *plugins.Info) (bool, error) {
+	m, err := c.approvalMemo()
+	if !c.s.approves && !info.Approval && c.u.Approval == "" && (err != nil || !m.Done && m.CallID == "") {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	approver, asks := plugins.Approver{}, func() (message string, err error) { return "", nil }
+	if c.s.approves {
+		approver, asks = c.s.approver, c.s.message
+	}
+	if info.Approval {
+		approver = approver.And(info.Approver)
+	}
+	a, err := c.s.approval(m, c.u.Name, approver, func() (agui.Interrupt, error) {
+		message, err := asks()
+		if message == "" && err == nil && info.Approval {
+			message, err = graph.CallMessage(c.s.w.Ctx, info.Approver.Message, c.guarded())
+		}
+		return agui.Interrupt{
+			Reason: "tool_call", ToolCallID: c.m.CallID, Message: cmp.Or(message, c.u.Approval, fmt.Sprintf("Allow %s?", c.u.Name)),
+			Metadata: tail.CallMetadata("approval", c.u.Name, c.guarded()),
+		}, err
+	})
+	return err == nil && journal.ApprovalOf(a).Approved, err
+}
+
+// approval asks for an approval, or returns the answer. ask makes the question, which an approver gets.
+func (s *step) approval(m *data.Memo, tool string, by plugins.Approver, ask func() (agui.Interrupt, error)) (plugins.Answer, error) {
+	if m.Done || m.CallID != "" {
+		return s.question(m, tool, agui.Interrupt{})
+	}
+	q, err := ask()
+	if err != nil {
+		return plugins.Answer{}, err
+	}
+	q.ExpiresAt = expiry(cmp.Or(by.Expires, s.l.cfg.ApprovalTimeout))
+	q.Metadata = forApprover(q.Metadata, by)
+	return s.question(m, tool, q)
+}
+
+// recheck asks the guards about arguments that an approver has edited. An output refuses them.
+func (c *toolCall) recheck() (*agui.ToolOutput, error) {
+	m, _ := c.approvalMemo()
+	args := journal.EditedBy(m)
+	if args == nil || c.u.Recheck == nil || c.m.Begun { // a call that has begun was checked before
+		return nil, nil
+	}
+	out, err := c.u.Recheck(args)
+	c.refused = out != nil
+	return out, err
+}
+
+// executed returns the arguments of the executed call: the requested ones, or those that an approver or a guard has edited.
+func (c *toolCall) executed() json.RawMessage {
+	m, _ := c.approvalMemo()
+	if args := journal.EditedBy(m); args != nil && !c.refused {
+		return args
+	}
+	return c.guarded()
+}
+
+// guarded returns the arguments that the guards have left.
+func (c *toolCall) guarded() json.RawMessage {
+	if c.u.Edited != nil {
+		return c.u.Edited
+	}
+	return c.u.Request
+}
+
+const approvalSchema = `{
+	"type": "object", "required": ["approved"], "additionalProperties": false,
+	"properties": {"approved": {"type": "boolean"}, "editedArgs": {"type": "object"}}
+}`
+
+func denied() agui.ToolOutput { return failure("denied", "The call was not approved") }
+
+func expiry(after time.Duration) string { return time.Now().Add(after).UTC().Format(time.RFC3339Nano) }
+
+// approveAgent asks a person whether a node's agent may be run, and fails if it may not.
+func (s *step) approveAgent(query string) error {
+	m, err := s.memo(plugins.Use{Place: journal.ApprovalPlace})
+	if err != nil {
+		return err
+	}
+	a, err := s.approval(m, "", s.approver, func() (agui.Interrupt, error) {
+		message, err := s.message()
+		return agui.Interrupt{
+			Reason: "confirmation", Message: cmp.Or(message, fmt.Sprintf("Run %s?", s.w.Agent)),
+			Metadata: data.MustJSON(map[string]any{"nodeId": s.node, "agent": s.w.Agent, "query": query}),
+		}, err
+	})
+	if err != nil {
+		return err
+	}
+	if !journal.ApprovalOf(a).Approved {
+		return &plugins.Error{Code: "denied", Message: fmt.Sprintf("The node %s was not approved", s.node)}
+	}
+	return nil
+}
+
+// invoke calls the tool on its own goroutine, so that a tool that ignores its context blocks nothing else.
+func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, call *plugins.Call) (agui.ToolOutput, error) {
+	s := c.s
+	info := tool.Info()
+	ctx, cancel := context.WithTimeoutCause(ctx, orDefault(info.Timeout, s.l.cfg.ToolTimeout), errTimeout)
+	defer cancel()
+	name, waits := info.Name, new(atomic.Bool)
+	call.ThreadID, call.RunID, call.User, call.Project = s.l.span.Thread.ID, s.l.run.ID, s.l.run.User, s.l.run.Project
+	if !c.guard {
+		call.Asks, call.Keeps, call.Idles = c.asks(ctx, &info, waits), c.keep, c.idle
+		call.Kept = s.l.kept(s.w.Step, c.u)
+	}
+	var out agui.ToolOutput
+	var err error
+	for {
+		out, err = callPlugin(ctx, s.w.Ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
+			began := time.Now()
+			ctx, end := trace(ctx, s.l.cfg.Tracer, s.l.op(OpTool, name, call.ID))
+			s.l.rests.use(s.w.Step, 1, 0)
+			out, err := callTool(ctx, tool, call)
+			s.l.rests.use(s.w.Step, -1, 0)
+			how := endOf(c.shown(ctx, err))
+			if out.Error != nil && !c.guard {
+				how.Code = out.Error.Code
+			}
+			end(how)
+			s.l.cfg.Measures.Tool(err != nil && !waits.Load() || out.Status == agui.StatusFailure, time.Since(began))
+			return out, err
+		})
+		why, interrupted := errors.AsType[*plugins.Interrupted](err)
+		if !interrupted || waits.Load() || ctx.Err() != nil {
+			break
+		}
+		if !c.again(&info, why) {
+			return *span.FailedCall(call.ID, name, span.CodeInterrupted).Output, nil
+		}
+		call.Kept = s.l.kept(s.w.Step, c.u)
+	}
+	if cause := context.Cause(s.w.Ctx); cause != nil {
+		return agui.ToolOutput{}, cause // the step is over and needs no result
+	}
+	shown, ok := errors.AsType[*plugins.Error](err)
+	switch {
+	case waits.Load():
+		return out, plugins.ErrWaiting
+	case err == nil:
+		return out, nil
+	case ok:
+		return failureOf(shown), nil
+	case errors.Is(err, errTimeout), errors.Is(context.Cause(ctx), errTimeout):
+		return failure("timeout", "The tool did not return in time"), nil
+	}
+	s.l.logFailure("tool failed", aTool, name, c.shown(ctx, err))
+	return failure("tool_failed", "The tool failed"), nil
+}
+
+// shown returns an error as the log and traces have it.
+func (c *toolCall) shown(ctx context.Context, err error) error {
+	if c.guard {
+		return plugins.GuardFailure(ctx, err)
+	}
+	return err
+}
+
+var errClientTool = errors.New("the tool is the client's, and a guard has changed the call")
+
+var errTimeout = fmt.Errorf("timed out: %w", context.DeadlineExceeded)
+
+func callTool(ctx context.Context, tool plugins.Tool, call *plugins.Call) (out agui.ToolOutput, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &plugins.PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return tool.Call(ctx, call)
+}
+
+func failure(code, message string) agui.ToolOutput {
+	return agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: message, Error: &agui.OutputError{Code: cmp.Or(code, "failed"), Message: message}}
+}
+
+func failureOf(e *plugins.Error) agui.ToolOutput {
+	out := failure(e.Code, e.Message)
+	out.Error.Retryable = e.Retryable
+	return out
+}
+
+// close emits the result and records it.
+func (c *toolCall) close(out *agui.ToolOutput) error {
+	s, m := c.s, c.m
+	fill := func() {
+		if parts, err := agui.ParseParts(out.Parts); err == nil {
+			out.Parts = parts
+		} else {
+			out.Parts = nil
+		}
+		out.ToolName, out.ToolCallID, out.ToolCallArgs = c.u.Name, m.CallID, span.Args(c.executed())
+		out.Settle()
+	}
+	file, err := c.file(out)
+	if err != nil {
+		return err
+	}
+	fill()
+	result := span.NewResult(m.CallID, out)
+	if !result.IsValid() {
+		s.l.logFailure("tool failed", aTool, c.u.Name, errNotJSON)
+		*out = failure("tool_failed", "The tool failed")
+		fill()
+		result = span.NewResult(m.CallID, out)
+	}
+	err = s.record(m, result.Memo(), file, result)
+	refused, ok := errors.AsType[*plugins.Error](err)
+	if !ok {
+		return err
+	}
+	*out = failure(refused.Code, "The result cannot be shown: "+refused.Message)
+	fill()
+	result = span.NewResult(m.CallID, out)
+	return s.record(m, result.Memo(), nil, result)
+}
+
+var errNotJSON = errors.New("its output holds what is not JSON")
+
+// explain returns a worker's error as clients see it: all of a *plugins.Error, and no text of any other error.
+func (l *Live) explain(agent string, err error) *agui.OutputError {
+	if e, ok := errors.AsType[*plugins.Error](err); ok {
+		return outputError(e)
+	}
+	if errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded) {
+		return &agui.OutputError{Code: "timeout", Message: "The agent did not end in time", Retryable: true}
+	}
+	if errors.Is(err, plugins.ErrCancelled) || errors.Is(err, plugins.ErrStopping) || errors.Is(err, plugins.ErrEnded) {
+		return &agui.OutputError{Code: span.CodeInterrupted, Message: "The agent was stopped"}
+	}
+	l.logFailure("agent failed", aWorker, agent, err)
+	if _, ok := errors.AsType[*plugins.PanicError](err); ok {
+		return &agui.OutputError{Code: "panic", Message: "The agent failed unexpectedly"}
+	}
+	return &agui.OutputError{Code: "agent_failed", Message: "The agent failed"}
+}
+
+func outputError(e *plugins.Error) *agui.OutputError {
+	return &agui.OutputError{Code: data.Plain(data.Clip(cmp.Or(e.Code, "failed"), 200)), Message: data.Plain(data.Clip(e.Message, maxText)), Retryable: e.Retryable}
+}
+
+// maxText is the maximum length of an error's or a question's text.
+const maxText = 64 << 10
+
+// logFailure logs the cause of a plugin's failure, which clients do not see.
+func (l *Live) logFailure(msg, kind, name string, err error) {
+	if p, ok := errors.AsType[*plugins.PanicError](err); ok {
+		l.log().Error(msg, kind, name, "error", err, "stack", string(p.Stack))
+		return
+	}
+	l.log().Warn(msg, kind, name, "error", err)
+}
+
+// AwaitTools waits for toolboxes that have not settled since the server's start.
+func (s *step) AwaitTools(patterns ...string) { s.l.plugins.Await(s.w.Ctx, patterns...) }
+
+// Plugins describes the tools and agents that can be called.
+func (s *step) Plugins() (tools, agents []plugins.Info) {
+	for _, t := range s.l.plugins.Tools() {
+		tools = append(tools, t.Info())
+	}
+	for _, a := range s.l.plugins.Agents() {
+		agents = append(agents, a.Info())
+	}
+	return tools, agents
+}

@@ -1,0 +1,185 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/span"
+)
+
+// Execute executes the run's graph until it ends, waits or is taken away. The run keeps its slot until its end is stored and each worker
+// and tool that it started has returned, also one that ignores its context.
+func (l *Live) Execute() {
+	l.execute()
+	l.cancel(plugins.ErrEnded)
+	l.mu.Lock()
+	end := End{Status: l.became}
+	l.mu.Unlock()
+	if end.Status == data.Failed {
+		end.Code = "failed"
+	}
+	l.traced(end)
+	grace := time.AfterFunc(l.cfg.Grace, func() {
+		l.calls.abandonAll()
+		l.writeRelease()
+	})
+	l.calls.running.Wait()
+	grace.Stop()
+	l.writeRelease()
+	_ = l.AwaitEnd() // somebody else may end it; an error says that nothing begins here any more
+	l.cfg.Offers.release(l.offer)
+	l.t.Release()
+	l.cfg.Queue.Leave(&l.run.RunHead, l.rests.reserved)
+}
+
+// nodeResult is the result of a node: completed, waiting, interrupted, or failed with the error that clients see.
+type nodeResult struct {
+	waiting     bool
+	interrupted bool // its worker is called again in the same step
+	failed      *agui.OutputError
+	node        string
+}
+
+func (l *Live) execute() {
+	limit, end := context.WithCancelCause(l.ctx)
+	most := l.cfg
+	l.span.Bounds = span.Bounds{
+		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.rests.reserved.Grow, Exceeded: end,
+	}
+	limit, stop := context.WithTimeoutCause(limit, l.cfg.RunTimeout, errTimeout)
+	defer stop()
+	in, err := l.prompt(limit)
+	if err != nil && limit.Err() == nil {
+		l.log().Error("run fails", "error", err)
+		l.Settle(FailedWith(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}))
+		return
+	}
+	results := make(chan nodeResult, len(l.nodes.Graph.Nodes))
+	for running := 0; ; {
+		if limit.Err() != nil { // before any error that its workers return because of it
+			l.overrun(context.Cause(limit))
+			return
+		}
+		ready, err := l.ready(limit, in.Query)
+		if err != nil && limit.Err() != nil {
+			continue
+		}
+		if err != nil {
+			l.Settle(FailedWith(l.explain(l.run.WorkflowID, err)))
+			return
+		}
+		for _, n := range ready {
+			running++
+			x := &execution{l: l, limit: limit, n: n, in: in}
+			if l.run.Agent != "" { // the run has no other node to look after
+				results <- x.execute()
+				continue
+			}
+			l.calls.running.Go(func() {
+				r := x.execute()
+				r.node = x.n.ID
+				results <- r
+			})
+		}
+		if running == 0 {
+			l.Settle(l.completed())
+			return
+		}
+		select {
+		case r := <-results:
+			running--
+			l.handOver()
+			if r.failed != nil && limit.Err() == nil {
+				e := FailedWith(r.failed)
+				e.node = r.node
+				l.Settle(e)
+				return
+			}
+		case <-limit.Done():
+		}
+	}
+}
+
+// overrun fails a run that has exceeded a limit or its time, unless the run has already ended.
+func (l *Live) overrun(cause error) {
+	e := &agui.OutputError{Code: "timeout", Message: "The run did not end in time", Retryable: true}
+	if why, ok := errors.AsType[*plugins.Error](cause); ok {
+		e = &agui.OutputError{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
+	}
+	if l.ctx.Err() == nil {
+		l.Settle(FailedWith(e))
+	}
+}
+
+// Settle ends the run's span, unless it has already ended.
+func (l *Live) Settle(e Ending) {
+	if err := l.End(e); err != nil && !errors.Is(err, decide.ErrSettled) {
+		l.log().Error("run could not be settled", "error", err)
+	}
+}
+
+// prompt returns the input of the run's workers. It is the same each time the generation is continued.
+func (l *Live) prompt(ctx context.Context) (plugins.Input, error) {
+	in := plugins.Input{
+		Query: l.run.InputQuery, State: l.span.Began.State, Tools: l.input.Tools, Context: l.input.Context,
+		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.input.ForwardedProps,
+		ThreadID: l.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project, Overrides: l.input.Overrides,
+	}
+	l.mu.Lock()
+	for i := range l.history.rows {
+		l.prompts.Learn(&l.history.rows[i])
+	}
+	for m := range l.span.Messages() {
+		l.prompts.Learn(m)
+	}
+	l.mu.Unlock()
+	for limit := 10; ; limit *= 10 {
+		msgs, more, err := l.history.messages(ctx, l, limit)
+		if err != nil {
+			return in, err
+		}
+		if q := data.Query(msgs); q != "" {
+			in.Query = q
+			return in, nil
+		}
+		if !more {
+			return in, nil
+		}
+	}
+}
+
+// ready returns the nodes that can start now and marks them as started. Those that are skipped are written.
+func (l *Live) ready(ctx context.Context, query string) (start []*graph.Node, err error) {
+	for again := true; again; {
+		l.mu.Lock()
+		due, err := l.nodes.Due()
+		now := l.nodes.Scene(query, l.span.State(), due...)
+		l.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		again = false
+		for _, n := range due {
+			runs, err := now.Runs(ctx, n)
+			if err != nil {
+				return nil, err
+			}
+			l.mu.Lock()
+			if runs {
+				l.nodes.Start(n)
+				start = append(start, n)
+			} else {
+				l.put(l.nodes.Skip(n))
+				again = true
+			}
+			l.mu.Unlock()
+		}
+	}
+	return start, nil
+}

@@ -1,0 +1,300 @@
+package exec
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/span"
+)
+
+// execution executes one node of a run.
+type execution struct {
+	l     *Live
+	limit context.Context // done when the run has to end
+	n     *graph.Node
+	in    plugins.Input
+	st    *data.Step // of the attempt
+	s     *step      // likewise
+}
+
+// execute executes the node, again after retryable failures, until it has a result. The result is empty if the run has to end.
+func (x *execution) execute() nodeResult {
+	pause, longest := orDefault(x.n.Retry.Initial, 500*time.Millisecond), orDefault(x.n.Retry.Max, 30*time.Second)
+	for {
+		if err := x.begin(); err != nil {
+			return nodeResult{failed: x.l.explain(x.n.ID, err)}
+		}
+		r := x.attempt()
+		if r.interrupted {
+			continue
+		}
+		if !x.again(r) {
+			return r
+		}
+		t := time.NewTimer(commit.Spread(pause))
+		pause = min(2*pause, longest)
+		select {
+		case <-t.C:
+		case <-x.limit.Done():
+			t.Stop()
+			return nodeResult{}
+		}
+	}
+}
+
+// begin opens the node's next execution, or continues the one that a crash or a question left open.
+func (x *execution) begin() error {
+	x.l.mu.Lock()
+	defer x.l.mu.Unlock()
+	if x.l.span.Gate() != nil {
+		return x.l.span.Gate()
+	}
+	if x.st = x.l.nodes.Open(x.n); x.st != nil {
+		return nil
+	}
+	now := x.l.nodes.Scene(x.in.Query, x.l.span.State(), x.n)
+	x.l.mu.Unlock()
+	query, err := now.Query(x.limit, x.n)
+	x.l.mu.Lock()
+	if err != nil {
+		return err
+	}
+	if x.l.span.Gate() != nil {
+		return x.l.span.Gate()
+	}
+	if query == x.in.Query {
+		query = data.Shown(query)
+	}
+	it := x.l.item()
+	if x.st, err = x.l.enter(it, x.n, query); err == nil {
+		x.l.cfg.Commits.Add(it)
+	}
+	return err
+}
+
+func (x *execution) attempt() nodeResult {
+	ctx, cancel := withTimeout(x.l.ctx, x.timeout())
+	defer cancel()
+	x.s = newStep(ctx, x.l, x.st.Number, x.n.ID, x.n.Worker())
+	x.s.approves = x.n.Approval && x.n.Tool != ""
+	x.s.approver, x.s.message = x.n.Approver, x.message
+	in := x.in
+	in.Node, in.Execution, in.Interruptions = x.n.ID, x.st.Execution, x.l.interruptedBefore()
+	if x.l.run.Agent == "" {
+		in.Workflow = x.l.run.WorkflowID
+	}
+	if x.st.Input != data.Shown(in.Query) { // otherwise the step has the run's query; the row may hold only its beginning
+		in.Query = x.st.Input
+	}
+	x.l.rests.enter(x.st.Number)
+	out, err := x.call(ctx, in)
+	x.l.rests.leave(x.st.Number)
+	if x.limit.Err() != nil {
+		return nodeResult{}
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
+		err = errTimeout
+	}
+	if why, ok := errors.AsType[*plugins.Interrupted](err); ok {
+		if err = x.s.interrupt(why); err == nil {
+			return nodeResult{interrupted: true}
+		}
+	}
+	return x.close(out, err)
+}
+
+// message returns the question of the node's approval, "" for the default.
+func (x *execution) message() (string, error) {
+	x.l.mu.Lock()
+	now := x.l.nodes.Scene(x.in.Query, x.l.span.State(), x.n)
+	x.l.mu.Unlock()
+	return now.Message(x.limit, x.n)
+}
+
+// timeout returns how long one execution of a node may take, as set by the workflow or else by the agent.
+func (x *execution) timeout() time.Duration {
+	limit := x.l.cfg.StepTimeout
+	if a, ok := x.l.plugins.Agent(x.n.Agent); ok {
+		limit = orDefault(a.Info().Timeout, limit)
+	}
+	return orDefault(x.n.Timeout, limit)
+}
+
+// call runs the node's worker or tool. A worker that has not returned when the grace after its timeout ends is abandoned.
+func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, error) {
+	if x.n.Tool != "" {
+		out, err := x.s.toolNode(ctx, x.n.Tool, json.RawMessage(in.Query))
+		if err == nil && out.Status == agui.StatusFailure {
+			why := cmp.Or(out.Error, &agui.OutputError{Code: "tool_failed", Message: out.ResultSummary})
+			err = &plugins.Error{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
+		}
+		return nodeOutput{text: out.ResultSummary, json: graph.ToolResult(x.l.plugins, x.n.Tool, data.MustJSON(out), &out), made: out.ToolCallArgs}, err
+	}
+	agent, ok := x.l.plugins.Agent(x.n.Agent)
+	if !ok {
+		return nodeOutput{}, &plugins.Error{Code: "agent_gone", Message: fmt.Sprintf("There is no agent %q any more", x.n.Agent)}
+	}
+	if x.n.Approval {
+		if err := x.s.approveAgent(in.Query); err != nil {
+			return nodeOutput{}, err
+		}
+	}
+	s := x.s
+	out, err := callPlugin(ctx, x.limit, &x.l.calls, aWorker, x.n.Agent, func() (agui.WorkerOutput, error) {
+		ctx, end := trace(ctx, x.l.cfg.Tracer, x.l.op(OpAgent, x.n.Agent, ""))
+		out, err := plugins.Execute(ctx, agent, s, in)
+		end(endOf(err))
+		return out, err
+	})
+	raw, jsonErr := data.JSON(&out)
+	if jsonErr != nil { // raw members may be invalid JSON
+		return nodeOutput{}, cmp.Or(err, fmt.Errorf("output: %w", jsonErr))
+	}
+	if len(raw) > span.AnswerBytes(x.l.cfg.FrameBytes) {
+		raw = data.MustJSON(span.Bounded(&out, x.l.cfg.FrameBytes))
+	}
+	return nodeOutput{text: data.Clip(out.Answer, data.MaxShown), json: raw}, err
+}
+
+// close ends an execution: it writes the step and node rows together with the event that ends the step. If the run is over with it, the
+// end of the run writes them.
+func (x *execution) close(out nodeOutput, err error) nodeResult {
+	x.l.mu.Lock()
+	defer x.l.mu.Unlock()
+	if x.l.span.Gate() != nil {
+		return nodeResult{failed: &agui.OutputError{Code: span.CodeInterrupted, Message: x.l.span.Gate().Error()}}
+	}
+	it := x.l.item()
+	if err == nil {
+		err = x.s.owed
+	}
+	it.Rows = append(it.Rows, x.l.takeOwed()...)
+	for _, ev := range x.s.takeHeld() {
+		if stageErr := x.l.stage(it, x.s, ev); stageErr != nil && err == nil {
+			err = stageErr
+		}
+	}
+	x.s.w.Ended = true
+	x.l.turn.Broadcast()
+	var r nodeResult
+	switch {
+	case errors.Is(err, plugins.ErrWaiting):
+		x.l.nodes.Wait(x.st)
+		r.waiting = true
+	case err != nil:
+		r.failed = x.l.explain(x.s.w.Agent, err)
+		x.l.nodes.Fail(x.st, r.failed, x.again(r))
+	default:
+		x.l.nodes.Complete(x.st, data.Plain(out.text), out.json)
+		x.l.progressed(it)
+	}
+	if out.made != nil && x.st.Status.Final() { // a person may have edited it
+		x.st.Input = data.Plain(string(out.made))
+	}
+	left := agui.WorkerOutput{Status: agui.StatusSuccess}
+	if r.failed != nil {
+		left = agui.WorkerOutput{Status: agui.StatusFailed, Error: r.failed}
+	}
+	stageErr := x.s.closeOpen(it, left, !r.waiting)
+	if stageErr == nil && !r.waiting { // the end of the span closes waiting steps
+		stageErr = x.l.span.Stage(it, agui.StepFinished{Base: agui.Base{Agent: x.s.w.Agent}, StepName: x.st.Name})
+	}
+	if stageErr != nil && !x.l.span.Exceeded() { // a run that has exceeded a limit is closed as a whole
+		x.l.log().Error("step could not be closed", "error", stageErr)
+	}
+	it.Rows = append(it.Rows, x.l.nodes.Rows(x.st)...)
+	if x.l.run.Agent != "" && !r.waiting && !x.again(r) {
+		x.l.closed = it
+		return r
+	}
+	x.l.cfg.Commits.Add(it)
+	return r
+}
+
+// again reports whether the node is executed once more after a result.
+func (x *execution) again(r nodeResult) bool {
+	return r.failed != nil && r.failed.Retryable && x.st.Execution <= x.n.Retry.Retries
+}
+
+// enter stages the beginning of the node's next execution. l.mu is held.
+func (l *Live) enter(it *commit.Item, n *graph.Node, query string) (*data.Step, error) {
+	st := l.nodes.Begin(n, &l.run, query)
+	it.Rows = append(it.Rows, l.nodes.Rows(st)...)
+	if err := l.span.Stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
+		return nil, err
+	}
+	l.nodes.Enter(st)
+	return st, nil
+}
+
+// nodeOutput is the output of a node, as its step shows it and as later nodes see it.
+type nodeOutput struct {
+	text string
+	json json.RawMessage
+	made json.RawMessage // the arguments of a tool's call, nil unless they are an object
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
+}
+
+// clock ends the context of an execution at its timeout. It stands still while a call of the execution waits for a
+// provider's pace.
+type clock struct {
+	mu      sync.Mutex // guards the fields below
+	timer   *time.Timer
+	left    time.Duration // when it was last stopped or started
+	started time.Time
+	stopped int // calls that wait
+}
+
+type clockKey struct{}
+
+// withTimeout returns a context that is cancelled with errTimeout after a time in which its clock runs.
+func withTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	c := &clock{left: limit, started: time.Now(), timer: time.AfterFunc(limit, func() { cancel(errTimeout) })}
+	return context.WithValue(ctx, clockKey{}, c), func() {
+		c.timer.Stop()
+		cancel(nil)
+	}
+}
+
+// stopClock stops the clock of ctx until the returned function is called.
+func stopClock(ctx context.Context) (start func()) {
+	c, ok := ctx.Value(clockKey{}).(*clock)
+	if !ok {
+		return func() {}
+	}
+	c.add(1)
+	return func() { c.add(-1) }
+}
+
+// add changes the number of calls that wait.
+func (c *clock) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.stopped
+	c.stopped += n
+	switch {
+	case was == 0:
+		c.timer.Stop()
+		c.left -= time.Since(c.started)
+	case c.stopped == 0:
+		c.started = time.Now()
+		c.timer.Reset(c.left)
+	}
+}

@@ -1,0 +1,373 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/queue"
+	"github.com/batonrun/baton/runtime/span"
+)
+
+// TakeOver makes this instance the owner of a run, and executes it if it returns true. It fails a run that cannot be executed or has crashed
+// too often.
+func TakeOver(ctx context.Context, cfg *Config, run *data.Run, reserved *queue.Reservation) (begins bool, err error) {
+	l, it, err := readBack(ctx, cfg, run, fromLog)
+	if err != nil {
+		return false, fail(ctx, cfg, run, fromRows, unreadable, err, nil)
+	}
+	if l.unfit != nil {
+		return false, fail(ctx, cfg, run, fromLog, Illegible, l.unfit, nil)
+	}
+	if cfg.Engine.Declines(l) {
+		return false, queue.ErrElsewhere
+	}
+	if run.Attempt > cfg.MaxAttempts {
+		e := crashLoop(run.Attempt)
+		return false, fail(ctx, cfg, run, fromLog, &agui.OutputError{Code: e.Code, Message: e.Message}, nil, nil)
+	}
+	l.mu.Lock()
+	err = (&repair{l: l, it: it}).interrupt()
+	l.mu.Unlock()
+	if err != nil {
+		return false, fail(ctx, cfg, run, fromRows, unreadable, err, nil)
+	}
+	l.rests.reserved, l.spoke = reserved, true
+	err = cfg.Engine.Decide(&commit.Item{
+		Owner: l.owner(), Records: it.Records,
+		Command: &decide.TakeOver{
+			Thread: run.ThreadKey, Run: run.Key, From: run.Owner, Instance: cfg.Instance, Last: l.span.Last() - int64(len(it.Events)), Attempt: run.Attempt,
+			Rows: it.Rows, Events: it.Events,
+		},
+		Then: l.begins,
+	})
+	if err == nil {
+		l.log().Info("run is taken over", "agent", run.WorkflowID, "from", run.Owner, "attempt", run.Attempt)
+		return true, nil
+	}
+	if commit.Unwritten(err) {
+		return false, err
+	}
+	return false, fail(ctx, cfg, run, fromLog, unstored, err, nil)
+}
+
+// codeUnstored is the code of a run with events that could not be stored.
+const codeUnstored = "storage_error"
+
+// The errors of runs that cannot go on.
+var (
+	Illegible  = &agui.OutputError{Code: "definition_invalid", Message: "What the run was started with cannot be read any more"}
+	unreadable = &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"}
+	unstored   = &agui.OutputError{Code: codeUnstored, Message: "The run's events could not be stored"} // the database refuses their data
+)
+
+// source is the origin of the events that end a run's span. A run that has lost its events in memory, or could not store them, ends by its
+// log, which knows the open entities. If the log cannot be read or closed, a terminal event ends the run without it, whatever is open.
+type source bool
+
+const fromLog, fromRows source = true, false
+
+// fail ends a RUNNING run that is not executed here as failed, with the first source that serves. because is the error that
+// caused it, or nil: an error which only means that nothing can be written now is returned, and the run does not fail. then
+// is called after the commit; it may be nil.
+func fail(ctx context.Context, cfg *Config, run *data.Run, from source, e *agui.OutputError, because error, then func()) error {
+	if because != nil {
+		if commit.Unwritten(because) || ctx.Err() != nil {
+			return because
+		}
+		About(cfg.Log, run).Error("run fails", "code", e.Code, "error", because)
+	}
+	l, it, err := readBack(ctx, cfg, run, from)
+	if err != nil {
+		if from == fromLog {
+			return fail(ctx, cfg, run, fromRows, unreadable, err, then)
+		}
+		return err
+	}
+	err = l.endReadBack(it, FailedWith(e), then)
+	switch {
+	case err == nil, from == fromRows:
+		return err
+	case e.Code != codeUnstored: // once more with the log: viewers would show for ever the entities that an end without it leaves open
+		return fail(ctx, cfg, run, fromLog, unstored, err, then)
+	}
+	return fail(ctx, cfg, run, fromRows, e, err, then)
+}
+
+// EndOrphan ends a RUNNING run that is not executed here.
+func EndOrphan(ctx context.Context, cfg *Config, run *data.Run, e Ending) error {
+	if e.err != nil {
+		return fail(ctx, cfg, run, fromLog, e.err, nil, nil)
+	}
+	l, it, err := readBack(ctx, cfg, run, fromLog)
+	if err != nil {
+		return err
+	}
+	return l.endReadBack(it, e, nil)
+}
+
+// endReadBack ends a run that was read back, with the events that close its spans first.
+func (l *Live) endReadBack(it *commit.Item, e Ending, then func()) error {
+	if err := l.stageClosers(it, e); err != nil {
+		return err
+	}
+	it.Rows = append(it.Rows, l.nodes.Settle(e.status, e.err)...)
+	err := l.finish(e, it, l.run.Owner, then)
+	if errors.Is(err, decide.ErrCancelAsked) {
+		if e, err = l.cancelledElsewhere(l.run.Owner); err == nil {
+			err = l.endReadBack(it, e, then)
+		}
+	}
+	return err
+}
+
+// failBroken fails a live run with events that could not be stored.
+func (l *Live) failBroken(ctx context.Context) error {
+	run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return l.cfg.Store.Run(ctx, l.run.Key) })
+	if err != nil {
+		return err
+	}
+	return fail(ctx, l.cfg, &run, fromLog, unstored, nil, func() { l.cfg.Engine.Forget(l) })
+}
+
+// readBack makes the live form of a RUNNING run from a source, and an item with the events that this has staged.
+func readBack(ctx context.Context, cfg *Config, run *data.Run, from source) (l *Live, it *commit.Item, err error) {
+	l, err = commit.RetryUnavailable(ctx, func() (*Live, error) {
+		it = &commit.Item{}
+		if from == fromRows {
+			return readRows(ctx, cfg, run, it)
+		}
+		return readLog(ctx, cfg, run)
+	})
+	return l, it, err
+}
+
+// readRows makes the live form of a RUNNING run from its rows alone: in its open span, or else in a new one that it stages.
+// A state that the span has changed is as it was before the span.
+func readRows(ctx context.Context, cfg *Config, run *data.Run, it *commit.Item) (*Live, error) {
+	th, err := cfg.Store.Thread(ctx, run.ThreadKey)
+	if err != nil {
+		return nil, err
+	}
+	last, err := cfg.Store.LastEventID(ctx, th.Key)
+	if err != nil {
+		return nil, err
+	}
+	seq, err := cfg.Store.LastSeq(ctx, th.Key)
+	if err != nil {
+		return nil, err
+	}
+	spans, err := cfg.Store.Spans(ctx, run.Key)
+	if err != nil {
+		return nil, err
+	}
+	l := New(cfg, run)
+	l.asked.Store(true) // it may have asked
+	n := len(spans)
+	open := n > 0 && spans[n-1].Last == 0
+	if open {
+		l.span = span.Open(cfg.FrameBytes, &th, &spans[n-1], last, seq)
+		_ = l.span.Ver.Add(agui.RunStarted{})
+	} else {
+		l.span = span.Next(cfg.FrameBytes, &th, run, last, seq)
+	}
+	if err := l.load(ctx, run, spans); errors.Is(err, data.ErrUnavailable) {
+		return nil, err // any other error is about the rows, which stay as they are
+	}
+	if open {
+		return l, l.span.Stage(it, agui.StateSnapshot{Snapshot: l.span.State()})
+	}
+	row := l.span.Row
+	it.Rows = append(it.Rows, &row)
+	return l, l.span.Started(it, run, nil, nil, traceID(l.input.Trace))
+}
+
+// readLog makes the live form of a RUNNING run from its log and rows, with all entities that its last owner left open.
+func readLog(ctx context.Context, cfg *Config, run *data.Run) (*Live, error) {
+	th, err := cfg.Store.Thread(ctx, run.ThreadKey)
+	if err != nil {
+		return nil, err
+	}
+	spans, err := cfg.Store.Spans(ctx, run.Key)
+	if err != nil {
+		return nil, err
+	}
+	if len(spans) == 0 || spans[len(spans)-1].Last != 0 {
+		return nil, errors.New("a running run has no open span")
+	}
+	l := New(cfg, run)
+	l.asked.Store(true) // its last owner may have asked
+	last := &spans[len(spans)-1]
+	l.span = span.Open(cfg.FrameBytes, &th, last, last.First-1, th.LastSeq)
+	if err := l.load(ctx, run, spans); err != nil {
+		return nil, err
+	}
+	asked, err := cfg.Store.Interrupts(ctx, run.Key)
+	if err != nil {
+		return nil, err
+	}
+	for i := range asked {
+		in := &asked[i]
+		if in.Status == data.InterruptAnswered { // the next span uses it
+			in.Status, in.Payload = data.InterruptOpen, nil
+			l.journal.Reopen(in)
+		}
+		if in.Status == data.InterruptOpen {
+			l.journal.Add(in)
+		}
+	}
+	if n, err := cfg.Store.Queued(ctx, run.Key); err == nil {
+		l.Inbox.Store(int64(len(n)))
+	} else {
+		return nil, err
+	}
+	return l, l.span.Replay(ctx, cfg.Store, l.journal.Owed)
+}
+
+// repair stages the end of the work that a crash has cut short in a run that is taken over, or in a step of a live run.
+type repair struct {
+	l  *Live
+	it *commit.Item
+	s  *step // nil for a run that is taken over
+}
+
+// isCut reports whether the crash has cut short the entity of an event.
+func (r *repair) isCut(ev agui.Event) bool { return r.s == nil || r.l.span.Owns(&r.s.w, ev) }
+
+// isCutAt reports whether the crash has cut a memo's place short.
+func (r *repair) isCutAt(m *data.Memo) bool {
+	return r.s == nil || m.Step == r.s.w.Step && strings.HasPrefix(m.Place, r.s.w.Within)
+}
+
+// interrupt closes the entities that a crash has cut short, so that the steps can go on: unfinished messages are ended and
+// hidden, calls that may not be repeated get the result interrupted, and the output of a Do that is to be repeated is
+// retracted. Nodes' steps and the sub-agents of CallAgent go on. A worker opens anew the sub-agents that it has announced
+// itself. l.mu is held.
+func (r *repair) interrupt() error {
+	l, it := r.l, r.it
+	thoughts := make(map[string]bool)
+	var unended []string
+	for _, ev := range l.span.Ver.Closers() {
+		if !r.isCut(ev) || r.staysOpen(ev) {
+			continue
+		}
+		switch e := ev.(type) {
+		case agui.SubagentFinished:
+			ev = agui.SubagentError{Base: e.Base, Message: "The agent was interrupted", Code: span.CodeInterrupted}
+		case agui.TextMessageEnd:
+			e.Output = &agui.WorkerOutput{
+				Status: agui.StatusFailed, Answer: l.span.Fold.Text(e.MessageID),
+				Error: &agui.OutputError{Code: span.CodeInterrupted, Message: "The message was interrupted", Retryable: true},
+			}
+			ev, unended = e, append(unended, e.MessageID)
+		case agui.ReasoningMessageEnd:
+			thoughts[e.MessageID], unended = true, append(unended, e.MessageID)
+		}
+		if err := l.stage(it, r.s, ev); err != nil {
+			return err
+		}
+	}
+	l.span.HideCompleted(it, thoughts)
+	for _, id := range l.span.Ver.Unanswered() {
+		m := l.journal.Call(id)
+		if r.s != nil && !l.span.Owns(&r.s.w, agui.ToolCallStart{ToolCallID: id}) && (m == nil || !r.isCutAt(m)) {
+			continue
+		}
+		if m != nil && m.Tool != "" && (l.isRepeatable(m) || !l.plugins.Settled(m.Tool)) { // the call itself decides when it is opened again
+			continue
+		}
+		if err := l.failCall(it, r.s, id); err != nil {
+			return err
+		}
+	}
+	shown, recorded := l.journal.Repeats(func(m *data.Memo) bool { return r.isCutAt(m) && l.nodes.Goes(m.Step) })
+	return l.span.RetractRepeated(it, unended, shown, recorded)
+}
+
+// staysOpen reports whether ev would end a step or a sub-agent whose worker is called again after a crash.
+func (r *repair) staysOpen(ev agui.Event) bool {
+	switch e := ev.(type) {
+	case agui.StepFinished:
+		return e.SubagentRunID == "" && r.l.nodes.HasStep(e.StepName)
+	case agui.SubagentFinished:
+		m := r.l.journal.Call(e.SubagentRunID)
+		return m != nil && m.Agent != ""
+	}
+	return false
+}
+
+// isRepeatable reports whether an open tool call can be made after a crash: it has not begun, its tool is idempotent, or the call has
+// stored a value from which it resumes. l.mu is held.
+func (l *Live) isRepeatable(m *data.Memo) bool {
+	tool, ok := l.plugins.Tool(m.Tool)
+	return !m.Begun || ok && tool.Info().Idempotent || l.journal.Kept(m.Step, plugins.Use{Place: m.Place}) != nil
+}
+
+// A worker that returns plugins.Interrupted is called again as after a crash of the server, but alone: the other workers of its run go on.
+
+// interrupt closes what a worker has left open, so that it can be called again with its records. It fails if the run has ended, or has
+// crashed too often.
+func (s *step) interrupt(why *plugins.Interrupted) error {
+	l := s.l
+	l.source.Room()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.span.Closed(&s.w); err != nil {
+		return err
+	}
+	s.takeHeld() // as after a crash: what they end is repeated
+	s.w.Ended = true
+	l.turn.Broadcast()
+	it := l.item()
+	defer l.cfg.Commits.Add(it) // numbered events are written, also before one that is refused
+	if err := l.crash(it, s.w.Agent, why); err != nil {
+		return err
+	}
+	it.Rows = append(it.Rows, l.takeOwed()...)
+	return (&repair{l: l, it: it, s: s}).interrupt()
+}
+
+// crash counts the interruption of a worker or a tool. It fails once the run has crashed too often. l.mu is held.
+func (l *Live) crash(it *commit.Item, plugin string, why *plugins.Interrupted) error {
+	l.interruptions++
+	if why.Counts {
+		l.run.Attempt++
+		it.Rows = append(it.Rows, &data.RunCrashes{Key: l.run.Key, Attempt: l.run.Attempt})
+	}
+	if l.run.Attempt > l.cfg.MaxAttempts {
+		l.log().Warn("run is given up", "plugin", plugin, "reason", why.Reason, "attempt", l.run.Attempt)
+		return crashLoop(l.run.Attempt)
+	}
+	l.log().Warn("worker is called again", "plugin", plugin, "reason", why.Reason, "attempt", l.run.Attempt)
+	return nil
+}
+
+func crashLoop(attempts int) *plugins.Error {
+	return &plugins.Error{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", attempts)}
+}
+
+// interruptedBefore returns how often workers of the run were interrupted since its last record.
+func (l *Live) interruptedBefore() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.interruptions
+}
+
+// again counts the interruption of the call's tool, and reports whether the tool is called again.
+func (c *toolCall) again(info *plugins.Info, why *plugins.Interrupted) bool {
+	l := c.s.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.span.Gate() != nil || !info.Idempotent && (c.guard || !l.isRepeatable(c.m)) {
+		return false
+	}
+	it := l.item()
+	defer l.cfg.Commits.Add(it)
+	return l.crash(it, info.Name, why) == nil
+}
