@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -155,12 +156,12 @@ const keysKept = 90 * 24 * time.Hour
 // forgetAPIKeys deletes keys that have long been invalid.
 func (r retention) forgetAPIKeys(ctx context.Context, now time.Time) error {
 	for _, query := range []string{selectRevokedKeys, selectExpiredKeys} {
-		err := inTurns(ctx, func() (more bool, err error) {
-			ids, err := sqldb.All(ctx, r.read, sqldb.Scalar[string], query, sqldb.Time(now.Add(-keysKept)), tidyRows)
+		err := members.InTurns(ctx, func() (more bool, err error) {
+			ids, err := sqldb.All(ctx, r.read, sqldb.Scalar[string], query, sqldb.Time(now.Add(-keysKept)), members.TidyRows)
 			if err != nil || len(ids) == 0 {
 				return false, err
 			}
-			return len(ids) == tidyRows, r.w.Aside(ctx, func(tx *sqldb.Tx) error {
+			return len(ids) == members.TidyRows, r.w.Aside(ctx, func(tx *sqldb.Tx) error {
 				return errors.Join(tx.Exec(deleteAPIKeyProjects, tx.DB.List(ids)), tx.Exec(deleteAPIKeys, tx.DB.List(ids)))
 			})
 		})
@@ -193,7 +194,7 @@ func (a accounts) ProjectAPIKeys(ctx context.Context, project string, below int6
 	if p.More = len(p.Rows) > limit; p.More {
 		p.Rows = p.Rows[:limit]
 	}
-	p.Total, err = sqldb.One(ctx, a.read, sqldb.Scalar[int], countProjectKeys, project, maxCount)
+	p.Total, err = sqldb.One(ctx, a.read, sqldb.Scalar[int], countProjectKeys, project, sqldb.MaxCount)
 	p.Counted = err == nil
 	return p, err
 }

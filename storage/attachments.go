@@ -214,5 +214,5 @@ func (as attachments) ExpireAttachments(ctx context.Context, project, user strin
 	if dry {
 		return sqldb.One(ctx, as.read, sqldb.Scalar[int], count, args...)
 	}
-	return tidy(ctx, as.w, expire, args...)
+	return as.w.Tidy(ctx, expire, args...)
 }

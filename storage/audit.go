@@ -10,6 +10,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/janitor"
+	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -20,7 +21,7 @@ const (
 INSERT INTO audit (` + auditColumns + `)
 VALUES (?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::timestamptz)`
 
-	// A page of the audit is this, the count or uncounted, and the rest, in each of which a filter stands.
+	// A page of the audit is this, the count or sqldb.Uncounted, and the rest, in each of which a filter stands.
 	listAudit = `
 SELECT ` + auditColumns + `, key, (`
 	countAudit = `
@@ -118,9 +119,9 @@ func (r reader) Audit(ctx context.Context, f data.AuditFilter) (data.Page[data.A
 
 func (r reader) audit(ctx context.Context, f *data.AuditFilter) (p data.Page[data.Audit], err error) {
 	where, args := whereAudit(f)
-	count, counting := countAudit+where+auditCounted, append(slices.Clip(args), maxCount+1)
+	count, counting := countAudit+where+auditCounted, append(slices.Clip(args), sqldb.MaxCount+1)
 	if !f.Count {
-		count, counting = uncounted, nil
+		count, counting = sqldb.Uncounted, nil
 	}
 	p.Rows, err = sqldb.All(ctx, r.q, func(rows *sql.Rows) (data.Audit, error) { return scanAudit(rows, &p.Total) },
 		listAudit+count+pageOfAudit+where+belowAudit,
@@ -134,7 +135,7 @@ func (r reader) audit(ctx context.Context, f *data.AuditFilter) (p data.Page[dat
 	if !f.Count {
 		return p, nil
 	}
-	return counted(ctx, r.q, p, count, counting...)
+	return sqldb.Counted(ctx, r.q, p, count, counting...)
 }
 
 // ForgetAudit deletes a project's audit rows before a time and returns their number; with dry it only counts.
@@ -143,13 +144,13 @@ func (r retention) ForgetAudit(ctx context.Context, project string, before time.
 		return sqldb.One(ctx, r.read, sqldb.Scalar[int], countOldAudit, project, sqldb.Time(before))
 	}
 	for {
-		oldest, err := sqldb.All(ctx, r.read, func(rows *sql.Rows) (data.Audit, error) { return scanAudit(rows) }, selectOldAudit, project, tidyRows)
+		oldest, err := sqldb.All(ctx, r.read, func(rows *sql.Rows) (data.Audit, error) { return scanAudit(rows) }, selectOldAudit, project, members.TidyRows)
 		if err != nil || len(oldest) == 0 {
 			return n, err
 		}
 		last := &oldest[len(oldest)-1]
-		some, err := tidySome(ctx, r.w, forgetAudit, project, sqldb.Time(before), sqldb.Time(last.At), last.Key)
-		if n += some; err != nil || some < tidyRows {
+		some, err := r.w.TidySome(ctx, forgetAudit, project, sqldb.Time(before), sqldb.Time(last.At), last.Key)
+		if n += some; err != nil || some < members.TidyRows {
 			return n, err
 		}
 		if err := janitor.Yield(ctx); err != nil {

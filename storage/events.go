@@ -36,7 +36,7 @@ const maxPage = 1 << 20
 // Events returns up to limit events of the thread with an id above after, by id, fewer when they are large. None
 // means that there are no more.
 func (r logReader) Events(ctx context.Context, threadKey, after int64, limit int) ([]data.StoredEvent, error) {
-	end, err := r.pages.take(ctx, r.q)
+	end, err := r.pages.Take(ctx, r.q)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (r logReader) nameRuns(ctx context.Context, threadKey int64, events []data.
 		return 0, nil
 	}
 	first, last := events[0].ID, events[len(events)-1].ID
-	spans, err := sqldb.Whole(ctx, r.q, scanSpan, len(events)+maxCount, selectSpansOver, threadKey, last, threadKey, first)
+	spans, err := sqldb.Whole(ctx, r.q, scanSpan, len(events)+sqldb.MaxCount, selectSpansOver, threadKey, last, threadKey, first)
 	if err != nil {
 		return 0, err
 	}
@@ -200,7 +200,7 @@ func scanSpan(rows *sql.Rows) (s data.Span, err error) {
 
 // Spans returns the run's spans in order.
 func (r logReader) Spans(ctx context.Context, runKey int64) ([]data.Span, error) {
-	return sqldb.Whole(ctx, r.q, scanSpan, maxCount, selectSpans, runKey)
+	return sqldb.Whole(ctx, r.q, scanSpan, sqldb.MaxCount, selectSpans, runKey)
 }
 
 // SpanAfter returns the thread's first span that begins after the event.

@@ -124,7 +124,7 @@ func scanAsked(rows *sql.Rows) (a asked, err error) {
 
 // Interrupts returns the run's interrupts, oldest first.
 func (r keyed) Interrupts(ctx context.Context, runKey int64) ([]data.Interrupt, error) {
-	return sqldb.Whole(ctx, r.q, scanInterrupt, maxCount, selectInterrupts, runKey)
+	return sqldb.Whole(ctx, r.q, scanInterrupt, sqldb.MaxCount, selectInterrupts, runKey)
 }
 
 // Expired returns up to limit open interrupts that have expired, by expiry.

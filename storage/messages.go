@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
@@ -35,7 +36,7 @@ FROM (SELECT sized_key, found
 	FROM (SELECT sized_key, sum(size) OVER (ORDER BY sized_key) - size AS behind, count(*) OVER () AS found
 		FROM (SELECT key AS sized_key, octet_length(message) AS size FROM messages
 			WHERE run_key = ` + runOfProject + ` AND key > ? AND state <> 'hidden' ORDER BY key LIMIT ?) AS plain) AS counted
-	WHERE behind < ? ORDER BY sized_key` + sizedFirst + `
+	WHERE behind < ? ORDER BY sized_key` + sqldb.SizedFirst + `
 JOIN messages ON key = sized_key ORDER BY sized_key`
 
 	countRunMessages = `
@@ -172,12 +173,12 @@ func (s *messageInto) Scan(src any) error {
 
 // RunMessages lists a run's messages that are not hidden with a key above after, by key.
 func (r reader) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (data.Page[data.Message], error) {
-	p, err := pageOf(ctx, r.q, scanMessageAnd, data.PageBytes, limit, selectRunMessages,
-		runKey, project, maxCount, runKey, project, after)
+	p, err := sqldb.PageOf(ctx, r.q, scanMessageAnd, data.PageBytes, limit, selectRunMessages,
+		runKey, project, sqldb.MaxCount, runKey, project, after)
 	if err != nil {
 		return p, err
 	}
-	return counted(ctx, r.q, p, countRunMessages, runKey, project, maxCount)
+	return sqldb.Counted(ctx, r.q, p, countRunMessages, runKey, project, sqldb.MaxCount)
 }
 
 // Appended returns the number of queued messages of those of the runs that have any.
@@ -317,4 +318,40 @@ func (r keyed) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
 		return 0, err
 	}
 	return seqs[0], nil
+}
+
+// messagePage returns the first messages that a statement selects in the order of their seqs: at most limit, which is the
+// statement's last parameter, as many as do not exceed bytes, and at least one. SQLite reads a row when it is asked for the row.
+// PostgreSQL sends all rows, so it finds the end of the page itself.
+func messagePage(ctx context.Context, q sqldb.Querier, d *sqldb.DB, bytes, limit int, query string, args ...any) (p data.Page[data.Message], err error) {
+	args = append(args, limit+1)
+	if !d.Single {
+		query, args = untilFull(query), append(args, bytes)
+	}
+	n, size := 0, 0
+	p.Rows, err = sqldb.Some(ctx, q, func(rows *sql.Rows) (m data.Message, err error) {
+		if p.More = n == limit || size >= bytes; !p.More {
+			text := messageInto{m: &m.Message}
+			err = scanMessageWith(rows, &m, &text)
+			n, size = n+1, size+text.size
+		}
+		return m, err
+	}, func(data.Message) bool { return !p.More }, query, args...)
+	p.Rows = p.Rows[:min(n, len(p.Rows))]
+	return p, err
+}
+
+// untilFull returns a statement that selects messages as one that ends behind the first row that exceeds a number of bytes, its
+// last parameter.
+func untilFull(query string) string {
+	order := "seq"
+	if strings.Contains(query, newestFirst) {
+		order = "seq DESC"
+	}
+	return `
+SELECT ` + messageColumns + `, key
+FROM (SELECT ` + messageColumns + `, key,
+	sum(octet_length(message)) OVER (ORDER BY ` + order + ` ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING) AS before
+	FROM (` + query + `) AS plain) AS sized
+WHERE COALESCE(before, 0) < ? ORDER BY ` + order
 }

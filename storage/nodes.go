@@ -186,7 +186,7 @@ func (r reader) NodeStates(ctx context.Context, project string, runKey int64) ([
 
 // latestNodes reads nodes, ordered by id and step, and returns the latest state of each.
 func latestNodes(ctx context.Context, q sqldb.Querier, query string, args ...any) ([]data.Node, error) {
-	nodes, err := sqldb.Whole(ctx, q, scanNode, maxCount, query, args...)
+	nodes, err := sqldb.Whole(ctx, q, scanNode, sqldb.MaxCount, query, args...)
 	slices.Reverse(nodes)
 	nodes = slices.CompactFunc(nodes, func(a, b data.Node) bool { return a.NodeID == b.NodeID })
 	slices.Reverse(nodes)

@@ -127,7 +127,7 @@ func (s sealer) dropDays(ctx context.Context) error {
 			return fmt.Errorf("drop %s: %w", name, err)
 		}
 		if !dropped {
-			_, err := tidy(ctx, s.w, deleteStray, day)
+			_, err := s.w.Tidy(ctx, deleteStray, day)
 			return err
 		}
 		if err := janitor.Yield(ctx); err != nil {

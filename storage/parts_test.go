@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/storagetest"
 )
@@ -28,7 +29,7 @@ func TestHousekeepingGoesInParts(t *testing.T) {
 	ended := now.Add(-25 * time.Hour)
 	run := data.RunHead{Key: 1, ThreadKey: 1, Generation: 1, Status: data.Completed, FinishedAt: &ended}
 	rows := []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: 1}}, &data.Run{RunHead: run}}
-	const n = 2*tidyRows + tidyRows/2
+	const n = 2*members.TidyRows + members.TidyRows/2
 	for i := range n {
 		rows = append(rows, &data.IdempotencyKey{Scope: fmt.Sprint(i), CreatedAt: ended},
 			&data.Memo{RunKey: 1, Generation: 1, Place: fmt.Sprint(i)})

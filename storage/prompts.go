@@ -47,7 +47,7 @@ FROM (SELECT sized_run, at, found
 	FROM (SELECT sized_run, at, sum(size) OVER (ORDER BY at) - size AS behind, count(*) OVER () AS found
 		FROM (SELECT run_key AS sized_run, id AS at, octet_length(sent) + COALESCE(octet_length(changes), 0) + COALESCE(octet_length(answer), 0) AS size FROM prompts
 			WHERE run_key = ` + runOfProject + ` AND id > ? ORDER BY id LIMIT ?) AS plain) AS counted
-	WHERE behind < ? ORDER BY at` + sizedFirst + `
+	WHERE behind < ? ORDER BY at` + sqldb.SizedFirst + `
 JOIN prompts ON run_key = sized_run AND id = at ORDER BY at`
 
 	countPrompts = `
@@ -64,7 +64,7 @@ FROM (SELECT at, found
 			WHERE id = ANY (?) AND EXISTS (
 				SELECT 1 FROM prompt_uses u CROSS JOIN runs r WHERE u.piece = prompt_pieces.id AND r.key = u.run_key AND r.thread_key = ` + threadOfProject + `)
 			ORDER BY id LIMIT ?) AS plain) AS counted
-	WHERE behind < ? ORDER BY at` + sizedFirst + `
+	WHERE behind < ? ORDER BY at` + sqldb.SizedFirst + `
 JOIN prompt_pieces ON id = at ORDER BY at`
 
 	selectMessagesBySeq = `
@@ -145,11 +145,11 @@ func scanPrompt(rows *sql.Rows) (data.Prompt, error) { return scanPromptAnd(rows
 
 // Prompts lists a run's calls of models with an id behind after: see [data.ByProject].
 func (r reader) Prompts(ctx context.Context, project string, runKey int64, after string, limit int) (data.Page[data.Prompt], error) {
-	p, err := pageOf(ctx, r.q, scanPromptAnd, data.PageBytes, limit, selectPrompts, runKey, project, maxCount, runKey, project, after)
+	p, err := sqldb.PageOf(ctx, r.q, scanPromptAnd, data.PageBytes, limit, selectPrompts, runKey, project, sqldb.MaxCount, runKey, project, after)
 	if err != nil {
 		return p, err
 	}
-	return counted(ctx, r.q, p, countPrompts, runKey, project, maxCount)
+	return sqldb.Counted(ctx, r.q, p, countPrompts, runKey, project, sqldb.MaxCount)
 }
 
 // Prompt returns a call of a model: see [data.ByProject].
@@ -162,7 +162,7 @@ func (r reader) Prompt(ctx context.Context, project string, runKey int64, id str
 
 // PromptPieces returns pieces that runs of a thread use: see [data.ByProject].
 func (r reader) PromptPieces(ctx context.Context, project string, threadKey int64, ids []string) (data.Page[data.PromptPiece], error) {
-	return pageOf(ctx, r.q, func(rows *sql.Rows, more ...any) (p data.PromptPiece, err error) {
+	return sqldb.PageOf(ctx, r.q, func(rows *sql.Rows, more ...any) (p data.PromptPiece, err error) {
 		err = rows.Scan(append([]any{&p.ID, sqldb.Into(&p.Body)}, more...)...)
 		return p, err
 	}, data.PageBytes, len(ids), selectPieces, r.d.List(ids), threadKey, project)

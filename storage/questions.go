@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// A page of questions consists of this, the count or uncounted, and the rest. Each part checks the owner.
+	// A page of questions consists of this, the count or sqldb.Uncounted, and the rest. Each part checks the owner.
 	listQuestions = `
 SELECT i.run_key, i.interrupt_id, i.step, i.place, i.frontend, i.tool, i.body, i.status, i.payload, i.expires_at,
 	i.created_at, i.key, r.user_id, r.id, r.workflow_id, t.thread_id, t.conversation_id, (`
@@ -19,7 +19,7 @@ FROM (SELECT sized_key, found
 	FROM (SELECT sized_key, sum(size) OVER (ORDER BY sized_key) - size AS behind, count(*) OVER () AS found
 		FROM (SELECT q.key AS sized_key, COALESCE(octet_length(q.body), 0) AS size FROM interrupts q`
 	thatFollow = ` AND q.key > ? ORDER BY q.key LIMIT ?) AS plain) AS counted
-	WHERE behind < ? ORDER BY sized_key` + sizedFirst + `
+	WHERE behind < ? ORDER BY sized_key` + sqldb.SizedFirst + `
 JOIN interrupts i ON i.key = sized_key
 JOIN runs r ON r.key = i.run_key
 JOIN threads t ON t.key = r.thread_key
@@ -63,14 +63,14 @@ func (r reader) Questions(ctx context.Context, f data.QuestionFilter) (data.Page
 	if f.User != "" {
 		list, count, whose = askedOf, countAskedOf, append(whose, f.User)
 	}
-	counting := slices.Concat(whose, []any{maxCount + 1})
+	counting := slices.Concat(whose, []any{sqldb.MaxCount + 1})
 	if !f.Count {
-		count, counting = uncounted, nil
+		count, counting = sqldb.Uncounted, nil
 	}
-	p, err := pageOf(ctx, r.q, scanQuestion, data.PageBytes, f.Limit, listQuestions+count+list,
+	p, err := sqldb.PageOf(ctx, r.q, scanQuestion, data.PageBytes, f.Limit, listQuestions+count+list,
 		slices.Concat(counting, whose, []any{f.AfterKey})...)
 	if err != nil || !f.Count {
 		return p, err
 	}
-	return counted(ctx, r.q, p, count, counting...)
+	return sqldb.Counted(ctx, r.q, p, count, counting...)
 }

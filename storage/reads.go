@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
 	"github.com/batonrun/baton/storage/sqldb"
@@ -19,7 +17,7 @@ type (
 	reader struct {
 		q        sqldb.Querier
 		d        *sqldb.DB
-		searches turns // of searches
+		searches sqldb.Turns // of searches
 	}
 	// keyed has the reads by key except those of logs: see [data.ByKey].
 	keyed struct {
@@ -31,25 +29,9 @@ type (
 	logReader struct {
 		q     sqldb.Querier
 		z     *eventlog.Codec
-		pages turns
+		pages sqldb.Turns
 	}
 )
-
-// turns limits the concurrent reads of a kind. The zero turns have no limit.
-type turns struct{ places *semaphore.Weighted }
-
-func turnsOf(n int) turns { return turns{semaphore.NewWeighted(int64(n))} }
-
-// take waits for a turn, which is the caller's until end is called.
-func (t turns) take(ctx context.Context, q sqldb.Querier) (end func(), err error) {
-	if t.places == nil {
-		return func() {}, nil
-	}
-	if err := t.places.Acquire(ctx, 1); err != nil {
-		return nil, q.Failed(ctx, err)
-	}
-	return func() { t.places.Release(1) }, nil
-}
 
 // searchTime bounds a search.
 const searchTime = 5 * time.Second
@@ -57,7 +39,7 @@ const searchTime = 5 * time.Second
 // searched runs search within the limit of concurrent searches and a limit of time. A search can read many rows and occupy a
 // connection for long, so one client could otherwise use all connections.
 func searched[T any](ctx context.Context, r reader, search func(context.Context, reader) (data.Page[T], error)) (data.Page[T], error) {
-	end, err := r.searches.take(ctx, r.q)
+	end, err := r.searches.Take(ctx, r.q)
 	if err != nil {
 		return data.Page[T]{}, err
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/sqldb"
 )
@@ -88,7 +87,7 @@ func (r retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]dat
 		size.Bytes += plain + sealed
 		sizes[run] = size
 		return struct{}{}, err
-	}, selectEventsOf, r.read.DB.List(runKeys), maxCount)
+	}, selectEventsOf, r.read.DB.List(runKeys), sqldb.MaxCount)
 	return sizes, err
 }
 
@@ -138,7 +137,7 @@ func scanRecorded(rows *sql.Rows) (r recorded, err error) {
 // were revoked or expired 90 days ago. Call it every few minutes. It blocks commits only for moments.
 func (r retention) Prune(ctx context.Context, now time.Time) error {
 	before, after := sqldb.Time(now.Add(-keepAfter)), int64(0)
-	err := inTurns(ctx, func() (more bool, err error) {
+	err := members.InTurns(ctx, func() (more bool, err error) {
 		list, err := sqldb.All(ctx, r.read, scanRecorded, selectRecorded, before, after)
 		if err != nil || len(list) == 0 {
 			return false, err
@@ -152,53 +151,18 @@ func (r retention) Prune(ctx context.Context, now time.Time) error {
 		for i := range list {
 			runs[i] = list[i].run
 		}
-		_, err = tidy(ctx, r.w, deleteRecords, r.read.DB.List(runs), before)
+		_, err = r.w.Tidy(ctx, deleteRecords, r.read.DB.List(runs), before)
 		return true, err
 	})
 	if err != nil {
 		return err
 	}
-	_, err = tidy(ctx, r.w, deleteInstances, before)
+	_, err = r.w.Tidy(ctx, deleteInstances, before)
 	return errors.Join(err, r.forgetAPIKeys(ctx, now))
 }
 
 // ForgetKeys removes the idempotency keys that were put before a time.
 func (r retention) ForgetKeys(ctx context.Context, before time.Time) error {
-	_, err := tidy(ctx, r.w, forgetKeys, sqldb.Time(before))
+	_, err := r.w.Tidy(ctx, forgetKeys, sqldb.Time(before))
 	return err
-}
-
-// tidyRows is how many rows one transaction removes: commits and the lease wait for it.
-const tidyRows = 200
-
-// tidy runs a statement until it removes no more rows, and returns how many it has removed. The last parameter is a number of rows;
-// each run is a transaction of its own, and commits continue in between.
-func tidy(ctx context.Context, w *members.Writer, query string, args ...any) (removed int, err error) {
-	err = inTurns(ctx, func() (bool, error) {
-		n, err := tidySome(ctx, w, query, append(slices.Clip(args), tidyRows)...)
-		removed += n
-		return n == tidyRows, err
-	})
-	return removed, err
-}
-
-// tidySome runs a statement, and returns how many rows it has removed.
-func tidySome(ctx context.Context, w *members.Writer, query string, args ...any) (n int, err error) {
-	err = w.Aside(ctx, func(tx *sqldb.Tx) (err error) {
-		n, err = tx.Count(query, args...)
-		return err
-	})
-	return n, err
-}
-
-// inTurns calls do until it has nothing more to do. In between others have their turns.
-func inTurns(ctx context.Context, do func() (more bool, err error)) error {
-	for {
-		if more, err := do(); err != nil || !more {
-			return err
-		}
-		if err := janitor.Yield(ctx); err != nil {
-			return err
-		}
-	}
 }

@@ -17,7 +17,7 @@ import (
 // of a search. A list by terms is in the order of the keys: see keysByTerms.
 
 const (
-	// The statement of a page is listRuns, the count or uncounted, pageOfRuns, the
+	// The statement of a page is listRuns, the count or sqldb.Uncounted, pageOfRuns, the
 	// keys of the runs (which an index alone has) and thatAreShown: see listOfRuns.
 	// It does not read columns that a list does not show.
 	listRuns = `
@@ -34,7 +34,7 @@ FROM (SELECT sized_key, at, found
 			FROM (`
 	thatFit = `) AS page JOIN runs r ON r.key = page.key) AS plain) AS counted
 	WHERE behind < ?`
-	thatAreShown = sizedFirst + `
+	thatAreShown = sqldb.SizedFirst + `
 JOIN runs r ON r.key = sized_key
 LEFT JOIN run_inputs i ON i.run_key = r.key
 JOIN threads t ON t.key = r.thread_key`
@@ -127,15 +127,15 @@ func (r reader) runs(ctx context.Context, f *data.RunFilter) (data.Page[data.Run
 	if f.Count {
 		count.countRuns(f, by, begin)
 	} else {
-		count.add(uncounted)
+		count.add(sqldb.Uncounted)
 	}
 	list := listOfRuns(f, by, &count, after)
-	// The last two parameters are the limit and the size of the page, which pageOf adds.
-	p, err := pageOf(ctx, r.q, scanRunAnd, data.PageBytes, f.Limit, list.String(), list.args[:len(list.args)-1]...)
+	// The last two parameters are the limit and the size of the page, which sqldb.PageOf adds.
+	p, err := sqldb.PageOf(ctx, r.q, scanRunAnd, data.PageBytes, f.Limit, list.String(), list.args[:len(list.args)-1]...)
 	if err != nil || !f.Count {
 		return p, err
 	}
-	return counted(ctx, r.q, p, count.String(), count.args...)
+	return sqldb.Counted(ctx, r.q, p, count.String(), count.args...)
 }
 
 // listOfRuns returns the statement of a page but for its last parameter.
@@ -176,10 +176,10 @@ func indexedPart(f *data.RunFilter) (part data.RunFilter, rest bool) {
 	return part, f.Searches()
 }
 
-// countRuns counts the runs that a filter admits, up to one more than maxCount.
+// countRuns counts the runs that a filter admits, up to one more than sqldb.MaxCount.
 func (s *statement) countRuns(f *data.RunFilter, by search, begin []any) {
 	s.add(countSome)
-	s.keysOfRuns(f, by, begin, maxCount+1)
+	s.keysOfRuns(f, by, begin, sqldb.MaxCount+1)
 	s.add(asCounted)
 }
 

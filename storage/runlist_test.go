@@ -210,9 +210,11 @@ func TestSearchesLeaveConnections(t *testing.T) {
 	t.Parallel()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	fillRuns(t, db, 10)
-	slots := int64(db.cfg.Readers / 4)
-	if err := db.searches.places.Acquire(t.Context(), slots); err != nil { // as many as there may be
-		t.Fatal(err)
+	var ends []func()
+	for range db.cfg.Readers / 4 { // as many as there may be
+		end, err := db.searches.Take(t.Context(), db.read)
+		must(t, err)
+		ends = append(ends, end)
 	}
 	given, giveUp := context.WithCancel(t.Context())
 	giveUp()
@@ -228,7 +230,9 @@ func TestSearchesLeaveConnections(t *testing.T) {
 			t.Errorf("%+v: %v", f, err)
 		}
 	}
-	db.searches.places.Release(slots)
+	for _, end := range ends {
+		end()
+	}
 	if p, err := db.Runs(t.Context(), data.RunFilter{Project: "p", User: "u", Agent: "a1"}); err != nil || len(p.Rows) == 0 {
 		t.Errorf("a search whose turn has come: %+v, %v", p, err)
 	}

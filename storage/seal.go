@@ -10,6 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -211,7 +212,7 @@ const (
 // shrink returns free pages of a SQLite file to the file system.
 func (s sealer) shrink(ctx context.Context) error {
 	before := 0
-	return inTurns(ctx, func() (more bool, err error) {
+	return members.InTurns(ctx, func() (more bool, err error) {
 		pages, err := sqldb.One(ctx, s.read, sqldb.Scalar[int], countPages)
 		if err != nil {
 			return false, err

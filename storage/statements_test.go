@@ -18,6 +18,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -113,18 +114,18 @@ func TestStatementsUseIndexes(t *testing.T) {
 	} {
 		where, _ := whereAudit(&f)
 		statements["audit of "+name] = listAudit + countAudit + where + auditCounted + pageOfAudit + where + belowAudit
-		statements["uncounted audit of "+name] = listAudit + uncounted + pageOfAudit + where + belowAudit
+		statements["uncounted audit of "+name] = listAudit + sqldb.Uncounted + pageOfAudit + where + belowAudit
 	}
-	for _, count := range []string{uncounted, countThreads} {
+	for _, count := range []string{sqldb.Uncounted, countThreads} {
 		statements["threads of a user with "+count] = listedColumns + `, (` + count + threadsOfUser
 	}
-	for _, count := range []string{uncounted, countAllThreads} {
+	for _, count := range []string{sqldb.Uncounted, countAllThreads} {
 		statements["threads of all with "+count] = listedColumns + `, (` + count + threadsOfAll
 	}
-	for _, count := range []string{uncounted, countAskedIn} {
+	for _, count := range []string{sqldb.Uncounted, countAskedIn} {
 		statements["questions with "+count] = listQuestions + count + askedIn
 	}
-	for _, count := range []string{uncounted, countAskedOf} {
+	for _, count := range []string{sqldb.Uncounted, countAskedOf} {
 		statements["questions of a user with "+count] = listQuestions + count + askedOf
 	}
 	for _, name := range []string{"selectMessages", "selectMessagesBefore", "selectHistory", "selectMessagesBySeq"} {
@@ -144,7 +145,7 @@ func TestStatementsUseIndexes(t *testing.T) {
 				t.Errorf("%s is compiled each time it is carried out:\n%s", name, query)
 			}
 			plan := planSQLite(t, db, name, query)
-			if strings.Contains(query, sizedFirst) && slices.Contains(plan, "0 USE TEMP B-TREE FOR ORDER BY") {
+			if strings.Contains(query, sqldb.SizedFirst) && slices.Contains(plan, "0 USE TEMP B-TREE FOR ORDER BY") {
 				t.Errorf("%s has all of a page in memory, to sort it:\n%s", name, strings.Join(plan, "\n"))
 			}
 			if lines := unboundSQLite(plan); len(lines) > 0 {
@@ -377,7 +378,7 @@ func runStatements(by search, filters map[string]data.RunFilter) map[string]stri
 		f.Project = "p"
 		count, none := statement{oldest: f.Oldest}, new(statement)
 		count.countRuns(&f, by, make([]any, 2))
-		none.add(uncounted)
+		none.add(sqldb.Uncounted)
 		queries["uncounted runs of "+name] = listOfRuns(&f, by, none, make([]any, 2)).String()
 		queries["runs of "+name] = listOfRuns(&f, by, &count, make([]any, 2)).String()
 		queries["count of runs of "+name] = count.String()
@@ -436,6 +437,8 @@ func stringValue(exprs map[string]ast.Expr, expr ast.Expr) string {
 		return text
 	case *ast.Ident:
 		return stringValue(exprs, exprs[expr.Name])
+	case *ast.SelectorExpr: // of another room
+		return stringValue(exprs, expr.Sel)
 	case *ast.BinaryExpr:
 		return stringValue(exprs, expr.X) + stringValue(exprs, expr.Y)
 	}

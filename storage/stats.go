@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -102,7 +103,7 @@ type counter beside
 
 // RollUp adds the rows that were inserted since its last call to the buckets: see [data.Counter].
 func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
-	err = inTurns(ctx, func() (more bool, err error) {
+	err = members.InTurns(ctx, func() (more bool, err error) {
 		some := 0
 		err = c.w.Aside(ctx, func(tx *sqldb.Tx) error {
 			ended, err := sqldb.All(ctx, tx, scanEnded, lockEnded, 0, rolledUpAtOnce)
@@ -138,10 +139,10 @@ func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 	if err != nil || n == 0 { // old sums are removed once there are new ones
 		return n, err
 	}
-	_, err = tidy(ctx, c.w, forgetBuckets, int(data.MinuteStep.Seconds()), sqldb.Time(now.Add(-data.MinutesKept)))
-	_, hours := tidy(ctx, c.w, forgetBuckets, int(data.HourStep.Seconds()), sqldb.Time(now.Add(-data.HoursKept)))
-	_, days := tidy(ctx, c.w, forgetUsage, sqldb.Time(now.Add(-data.UsageKept)))
-	_, raises := tidy(ctx, c.w, forgetRaises, sqldb.Time(now.Add(-data.UsageKept)))
+	_, err = c.w.Tidy(ctx, forgetBuckets, int(data.MinuteStep.Seconds()), sqldb.Time(now.Add(-data.MinutesKept)))
+	_, hours := c.w.Tidy(ctx, forgetBuckets, int(data.HourStep.Seconds()), sqldb.Time(now.Add(-data.HoursKept)))
+	_, days := c.w.Tidy(ctx, forgetUsage, sqldb.Time(now.Add(-data.UsageKept)))
+	_, raises := c.w.Tidy(ctx, forgetRaises, sqldb.Time(now.Add(-data.UsageKept)))
 	return n, errors.Join(err, hours, days, raises)
 }
 

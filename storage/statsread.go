@@ -107,7 +107,7 @@ func countWaiting(ctx context.Context, q sqldb.Querier, project string, at func(
 // current adds the runs that have not ended, and the instances.
 func current(ctx context.Context, q sqldb.Querier, project string, at func(time.Time) *data.Tally, s *data.Stats) (err error) {
 	for status, of := range map[data.Status]*data.StatusCount{data.Running: &s.Running, data.Queued: &s.Queued, data.Waiting: &s.Waiting} {
-		heads, err := sqldb.All(ctx, q, scanHead, selectOpenOfStatus, project, string(status), maxCount)
+		heads, err := sqldb.All(ctx, q, scanHead, selectOpenOfStatus, project, string(status), sqldb.MaxCount)
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ FROM (SELECT sized_run, at, found
 	FROM (SELECT sized_run, at, sum(size) OVER (ORDER BY at) - size AS behind, count(*) OVER () AS found
 		FROM (SELECT run_key AS sized_run, number AS at, octet_length(input) + COALESCE(octet_length(output), 0) AS size FROM steps
 			WHERE run_key = ` + runOfProject + ` AND number > ? ORDER BY number LIMIT ?) AS plain) AS counted
-	WHERE behind < ? ORDER BY at` + sizedFirst + `
+	WHERE behind < ? ORDER BY at` + sqldb.SizedFirst + `
 JOIN steps ON run_key = sized_run AND number = at ORDER BY at`
 
 	// Steps are numbered from 1 without gaps.
@@ -56,11 +56,11 @@ func scanStepAnd(rows *sql.Rows, more ...any) (s data.Step, err error) {
 
 // Steps lists a run's steps with a number above after, by number.
 func (r reader) Steps(ctx context.Context, project string, runKey int64, after, limit int) (data.Page[data.Step], error) {
-	p, err := pageOf(ctx, r.q, scanStepAnd, data.PageBytes, limit, selectSteps, runKey, project, runKey, project, after)
+	p, err := sqldb.PageOf(ctx, r.q, scanStepAnd, data.PageBytes, limit, selectSteps, runKey, project, runKey, project, after)
 	if err != nil {
 		return p, err
 	}
-	p, err = counted(ctx, r.q, p, countSteps, runKey, project)
+	p, err = sqldb.Counted(ctx, r.q, p, countSteps, runKey, project)
 	p.Counted = err == nil // however many they are
 	return p, err
 }

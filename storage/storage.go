@@ -156,11 +156,11 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	db.lookups = &lookups{reader: reader{q: db.read, d: db.d, searches: turnsOf(max(db.cfg.Readers/4, 1))}, read: db.read}
+	db.lookups = &lookups{reader: reader{q: db.read, d: db.d, searches: sqldb.TurnsOf(max(db.cfg.Readers/4, 1))}, read: db.read}
 	db.keyed = keyed{q: db.read, d: db.d, looks: db.looks}
 	db.logReader = logReader{q: db.read, z: codec}
 	if db.d.Single { // this process does the work, with each large event several times in memory
-		db.pages = turnsOf(max(2, runtime.GOMAXPROCS(0)))
+		db.pages = sqldb.TurnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}
 	db.committer = &committer{
 		w: members.NewWriter(db.cfg.member(db.d), &db.w, db.lock), cfg: db.cfg, d: db.d, read: db.read, codec: codec,

@@ -73,7 +73,7 @@ func (r reader) lookThreads(ctx context.Context, f *data.ThreadFilter) (p data.P
 		}
 	}
 	if len(found) > 0 {
-		p, err = pageOf(ctx, r.q, scanListedAnd, data.PageBytes, f.Limit, listTheThreads, r.d.List(found))
+		p, err = sqldb.PageOf(ctx, r.q, scanListedAnd, data.PageBytes, f.Limit, listTheThreads, r.d.List(found))
 		if err != nil {
 			return p, err
 		}

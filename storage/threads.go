@@ -100,7 +100,7 @@ LEFT JOIN run_inputs i ON i.run_key = r.key`
 FROM threads t` + shownRun + `
 WHERE t.key = ? AND t.project_id = ?`
 
-	// The statement of a page is listedColumns, the count or uncounted, and one of the last three constants.
+	// The statement of a page is listedColumns, the count or sqldb.Uncounted, and one of the last three constants.
 	pageOfThreads = `), sized.found
 FROM (SELECT sized_key, at, found
 	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
@@ -110,7 +110,7 @@ FROM (SELECT sized_key, at, found
 	latestOfThem = ` AND (updated_at, key) < (?, ?)
 			ORDER BY updated_at DESC, key DESC LIMIT ?`
 	thatFitAThread = `) AS plain) AS counted
-	WHERE behind < ? ORDER BY at DESC, sized_key DESC` + sizedFirst + `
+	WHERE behind < ? ORDER BY at DESC, sized_key DESC` + sqldb.SizedFirst + `
 JOIN threads t ON t.key = sized_key` + shownRun + `
 ORDER BY sized.at DESC, sized_key DESC`
 
@@ -224,14 +224,14 @@ func (r reader) Threads(ctx context.Context, f data.ThreadFilter) (data.Page[dat
 	if f.User != "" {
 		list, count, whose = threadsOfUser, countThreads, append(whose, f.User)
 	}
-	counting := slices.Concat(whose, []any{maxCount + 1})
+	counting := slices.Concat(whose, []any{sqldb.MaxCount + 1})
 	if !f.Count {
-		count, counting = uncounted, nil
+		count, counting = sqldb.Uncounted, nil
 	}
-	p, err := pageOf(ctx, r.q, scanListedAnd, data.PageBytes, f.Limit, listedColumns+`, (`+count+list,
+	p, err := sqldb.PageOf(ctx, r.q, scanListedAnd, data.PageBytes, f.Limit, listedColumns+`, (`+count+list,
 		slices.Concat(counting, whose, []any{sqldb.Time(f.BeforeTime), f.BeforeKey})...)
 	if err != nil || !f.Count {
 		return p, err
 	}
-	return counted(ctx, r.q, p, count, counting...)
+	return sqldb.Counted(ctx, r.q, p, count, counting...)
 }
