@@ -12,6 +12,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/members"
+	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -102,11 +103,11 @@ func tell(tx *sqldb.Tx, k *data.APIKey, by *data.Audit) error {
 	row := *by
 	row.User, row.Subject = k.User, k.ID
 	if by.Project != "" {
-		return tx.Exec(insertAudit, auditCells(&row)...)
+		return rows.InsertAudit(tx, &row)
 	}
 	for _, project := range projectsOf(k) {
 		row.Project = project
-		if err := tx.Exec(insertAudit, auditCells(&row)...); err != nil {
+		if err := rows.InsertAudit(tx, &row); err != nil {
 			return err
 		}
 	}

@@ -44,15 +44,6 @@ UPDATE attachments SET used_at = ?
 WHERE project_id = ? AND path = ANY (?) AND user_id = ? AND state IN ('kept', 'used')
 RETURNING ` + attachmentColumns
 
-	insertUse = `
-INSERT INTO attachment_uses (run_key, attachment_key)
-VALUES (?::bigint, ?::bigint)
-ON CONFLICT (run_key, attachment_key) DO NOTHING`
-
-	useAttachment = `
-UPDATE attachments SET state = CASE state WHEN 'kept' THEN 'used' ELSE state END
-WHERE key = ?::bigint`
-
 	// Another run refers to it.
 	tightenUsed = `
 UPDATE attachments SET state = 'used' WHERE key IN (
@@ -97,9 +88,6 @@ var _ data.Attachments = (*DB)(nil)
 func scanAttachment(rows *sql.Rows) (a data.Attachment, err error) {
 	return sqldb.Scan(rows, &a, &a.Key, &a.Project, &a.User, &a.Path, &a.Filename, &a.Type, &a.Size, sqldb.Into(&a.CreatedAt), sqldb.Into(&a.UsedAt))
 }
-
-func useCells(u *data.AttachmentUse) []any  { return []any{u.RunKey, u.Key} }
-func usedCells(u *data.AttachmentUse) []any { return []any{u.Key} }
 
 func scanAmount(rows *sql.Rows) (q data.Quota, err error) {
 	return sqldb.Scan(rows, &q, &q.Files, &q.Bytes)

@@ -6,55 +6,23 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/janitor"
-	"github.com/batonrun/baton/storage/members"
+	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
-const auditColumns = `project_id, user_id, actor, action, thread_id, run_id, credential, address, request, subject, at`
-
 const (
-	insertAudit = `
-INSERT INTO audit (` + auditColumns + `)
-VALUES (?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::timestamptz)`
-
 	// A page of the audit is this, the count or sqldb.Uncounted, and the rest, in each of which a filter stands.
 	listAudit = `
-SELECT ` + auditColumns + `, key, (`
+SELECT ` + rows.AuditColumns + `, key, (`
 	countAudit = `
 SELECT count(*) FROM (SELECT 1 FROM audit`
 	auditCounted = ` LIMIT ?) AS counted`
 	pageOfAudit  = `)
 FROM audit`
 	belowAudit = ` AND (at, key) < (?, ?) ORDER BY at DESC, key DESC LIMIT ?`
-
-	forgetAudit = `
-DELETE FROM audit WHERE project_id = ? AND at < ? AND (at, key) <= (?, ?)`
-
-	selectOldAudit = `
-SELECT ` + auditColumns + `, key FROM audit WHERE project_id = ? ORDER BY at, key LIMIT ?`
-
-	countOldAudit = `
-SELECT count(*) FROM audit WHERE project_id = ? AND at < ?`
 )
-
-func auditCells(a *data.Audit) []any {
-	return []any{
-		a.Project, a.User, a.Actor, a.Action, a.ThreadID, a.RunID, a.Credential, a.Address, a.Request, a.Subject, sqldb.Time(a.At),
-	}
-}
-
-func scanAudit(rows *sql.Rows, more ...any) (a data.Audit, err error) {
-	err = rows.Scan(append([]any{
-		&a.Project, &a.User, &a.Actor, &a.Action, &a.ThreadID, &a.RunID, &a.Credential, &a.Address, &a.Request, &a.Subject,
-		sqldb.Into(&a.At),
-		&a.Key,
-	}, more...)...)
-	return a, err
-}
 
 // auditPart returns the part of a filter that an index serves: a run has the fewest rows, then a user or an actor, then an action.
 func auditPart(f *data.AuditFilter) data.AuditFilter {
@@ -123,7 +91,7 @@ func (r reader) audit(ctx context.Context, f *data.AuditFilter) (p data.Page[dat
 	if !f.Count {
 		count, counting = sqldb.Uncounted, nil
 	}
-	p.Rows, err = sqldb.All(ctx, r.q, func(rows *sql.Rows) (data.Audit, error) { return scanAudit(rows, &p.Total) },
+	p.Rows, err = sqldb.All(ctx, r.q, func(r *sql.Rows) (data.Audit, error) { return rows.ScanAudit(r, &p.Total) },
 		listAudit+count+pageOfAudit+where+belowAudit,
 		slices.Concat(counting, args, []any{sqldb.Time(f.BeforeTime), f.BeforeKey, f.Limit + 1})...)
 	if err != nil {
@@ -136,25 +104,4 @@ func (r reader) audit(ctx context.Context, f *data.AuditFilter) (p data.Page[dat
 		return p, nil
 	}
 	return sqldb.Counted(ctx, r.q, p, count, counting...)
-}
-
-// ForgetAudit deletes a project's audit rows before a time and returns their number; with dry it only counts.
-func (r retention) ForgetAudit(ctx context.Context, project string, before time.Time, dry bool) (n int, err error) {
-	if dry {
-		return sqldb.One(ctx, r.read, sqldb.Scalar[int], countOldAudit, project, sqldb.Time(before))
-	}
-	for {
-		oldest, err := sqldb.All(ctx, r.read, func(rows *sql.Rows) (data.Audit, error) { return scanAudit(rows) }, selectOldAudit, project, members.TidyRows)
-		if err != nil || len(oldest) == 0 {
-			return n, err
-		}
-		last := &oldest[len(oldest)-1]
-		some, err := r.w.TidySome(ctx, forgetAudit, project, sqldb.Time(before), sqldb.Time(last.At), last.Key)
-		if n += some; err != nil || some < members.TidyRows {
-			return n, err
-		}
-		if err := janitor.Yield(ctx); err != nil {
-			return n, err
-		}
-	}
 }

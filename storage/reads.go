@@ -7,31 +7,15 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/storage/eventlog"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
-// The reads of a DB are next to the statements they run.
-type (
-	// reader has the reads of one project: see [data.ByProject].
-	reader struct {
-		q        sqldb.Querier
-		d        *sqldb.DB
-		searches sqldb.Turns // of searches
-	}
-	// keyed has the reads by key except those of logs: see [data.ByKey].
-	keyed struct {
-		q     sqldb.Querier
-		d     *sqldb.DB
-		looks sqldb.Querier // at the queue
-	}
-	// logReader reads the logs of threads.
-	logReader struct {
-		q     sqldb.Querier
-		z     *eventlog.Codec
-		pages sqldb.Turns
-	}
-)
+// reader has the lists of a project: see [data.ByProject].
+type reader struct {
+	q        sqldb.Querier
+	d        *sqldb.DB
+	searches sqldb.Turns // of searches
+}
 
 // searchTime bounds a search.
 const searchTime = 5 * time.Second
@@ -55,30 +39,3 @@ func searched[T any](ctx context.Context, r reader, search func(context.Context,
 	}
 	return p, err
 }
-
-// Reads on behalf of a client use these conditions: a key alone never reaches another project's rows. Each is evaluated
-// once per statement.
-const (
-	runOfProject    = `(SELECT key FROM runs WHERE key = ? AND project_id = ?)`
-	threadOfProject = `(SELECT key FROM threads WHERE key = ? AND project_id = ?)`
-)
-
-func keysOf(keys []int64) (list [][]any) {
-	for _, key := range keys {
-		list = append(list, []any{key})
-	}
-	return list
-}
-
-func namesOf(names []data.Name) (list [][]any) {
-	for _, n := range names {
-		list = append(list, []any{n.Project, n.User, n.ID})
-	}
-	return list
-}
-
-// Lists that statements read from.
-const (
-	unnestNames = `unnest(?::text[], ?::text[], ?::text[]) AS asked (project, owner, name)`
-	unnestIDs   = `unnest(?::bigint[], ?::text[]) AS asked (thread_key, id)`
-)

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/storage/members"
+	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -165,4 +167,36 @@ func (r retention) Prune(ctx context.Context, now time.Time) error {
 func (r retention) ForgetKeys(ctx context.Context, before time.Time) error {
 	_, err := r.w.Tidy(ctx, forgetKeys, sqldb.Time(before))
 	return err
+}
+
+const (
+	forgetAudit = `
+DELETE FROM audit WHERE project_id = ? AND at < ? AND (at, key) <= (?, ?)`
+
+	selectOldAudit = `
+SELECT ` + rows.AuditColumns + `, key FROM audit WHERE project_id = ? ORDER BY at, key LIMIT ?`
+
+	countOldAudit = `
+SELECT count(*) FROM audit WHERE project_id = ? AND at < ?`
+)
+
+// ForgetAudit deletes a project's audit rows before a time and returns their number; with dry it only counts.
+func (r retention) ForgetAudit(ctx context.Context, project string, before time.Time, dry bool) (n int, err error) {
+	if dry {
+		return sqldb.One(ctx, r.read, sqldb.Scalar[int], countOldAudit, project, sqldb.Time(before))
+	}
+	for {
+		oldest, err := sqldb.All(ctx, r.read, func(r *sql.Rows) (data.Audit, error) { return rows.ScanAudit(r) }, selectOldAudit, project, members.TidyRows)
+		if err != nil || len(oldest) == 0 {
+			return n, err
+		}
+		last := &oldest[len(oldest)-1]
+		some, err := r.w.TidySome(ctx, forgetAudit, project, sqldb.Time(before), sqldb.Time(last.At), last.Key)
+		if n += some; err != nil || some < members.TidyRows {
+			return n, err
+		}
+		if err := janitor.Yield(ctx); err != nil {
+			return n, err
+		}
+	}
 }

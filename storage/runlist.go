@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -38,6 +39,11 @@ FROM (SELECT sized_key, at, found
 JOIN runs r ON r.key = sized_key
 LEFT JOIN run_inputs i ON i.run_key = r.key
 JOIN threads t ON t.key = r.thread_key`
+
+	// For a run that was deleted the time of the run before it in its project counts. Times of other projects are not read.
+	selectCreated = `
+SELECT created_at FROM (SELECT key, project_id, created_at FROM runs WHERE key <= ? ORDER BY key DESC LIMIT 1000) AS plain
+WHERE project_id = ? ORDER BY key DESC LIMIT 1`
 
 	// The keys of runs, in the order of the index that finds them.
 	keysByTime = `SELECT key, created_at AS at FROM runs`
@@ -131,7 +137,7 @@ func (r reader) runs(ctx context.Context, f *data.RunFilter) (data.Page[data.Run
 	}
 	list := listOfRuns(f, by, &count, after)
 	// The last two parameters are the limit and the size of the page, which sqldb.PageOf adds.
-	p, err := sqldb.PageOf(ctx, r.q, scanRunAnd, data.PageBytes, f.Limit, list.String(), list.args[:len(list.args)-1]...)
+	p, err := sqldb.PageOf(ctx, r.q, rows.ScanRun, data.PageBytes, f.Limit, list.String(), list.args[:len(list.args)-1]...)
 	if err != nil || !f.Count {
 		return p, err
 	}

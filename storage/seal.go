@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/storage/eventlog"
 	"github.com/batonrun/baton/storage/members"
+	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -137,25 +138,25 @@ func (s sealer) sealThread(ctx context.Context, u unsealed, now time.Time) (seal
 }
 
 // sealable reads the rows of the thread's next segment.
-func (s sealer) sealable(ctx context.Context, u unsealed, before time.Time) (rows []eventlog.Row, events int, err error) {
+func (s sealer) sealable(ctx context.Context, u unsealed, before time.Time) (list []eventlog.Row, events int, err error) {
 	size := 0
-	rows, err = sqldb.Some(ctx, s.read, func(sc *sql.Rows) (eventlog.Row, error) {
-		row, err := scanRow(sc)
+	list, err = sqldb.Some(ctx, s.read, func(sc *sql.Rows) (eventlog.Row, error) {
+		row, err := rows.ScanEvents(sc)
 		row.Thread = u.key
 		return row, err
 	}, func(row eventlog.Row) bool {
 		events, size = events+int(row.Last-row.First+1), size+len(row.Payload)
 		return events < maxSegment && size < maxPlain
 	}, selectSealable, u.key, u.sealed, u.lastSeq, sqldb.Time(before), maxSegment)
-	return rows, events, err
+	return list, events, err
 }
 
-// sealRows replaces the rows by a segment, and reports whether it did: meanwhile another instance may have sealed the rows, or some
+// sealRows replaces a list of rows by a segment, and reports whether it did: meanwhile another instance may have sealed the rows, or some
 // were deleted.
-func (s sealer) sealRows(ctx context.Context, u unsealed, to int64, rows []eventlog.Row) (done bool, err error) {
+func (s sealer) sealRows(ctx context.Context, u unsealed, to int64, list []eventlog.Row) (done bool, err error) {
 	var segment eventlog.Segment
-	if len(rows) > 0 {
-		segment = s.codec.Segment(rows)
+	if len(list) > 0 {
+		segment = s.codec.Segment(list)
 	}
 	err = s.w.Aside(ctx, func(tx *sqldb.Tx) error {
 		sealed, err := sqldb.One(ctx, tx, sqldb.Scalar[int64], lockUnsealed, u.key)
@@ -166,12 +167,12 @@ func (s sealer) sealRows(ctx context.Context, u unsealed, to int64, rows []event
 			return err
 		}
 		n, err := sqldb.One(ctx, tx, sqldb.Scalar[int], countSealable, u.key, u.sealed, to)
-		if err != nil || sealed != u.sealed || n != len(rows) {
+		if err != nil || sealed != u.sealed || n != len(list) {
 			return err
 		}
 		done = true
-		if len(rows) > 0 {
-			if err := tx.Exec(insertSegment, segment.Thread, segment.First, segment.Last, segment.Events, segment.Data); err != nil {
+		if len(list) > 0 {
+			if err := rows.InsertSegment(tx, &segment); err != nil {
 				return err
 			}
 		}

@@ -52,8 +52,8 @@ func TestSegmentsAreDecompressedOnce(t *testing.T) {
 	if err != nil || segments < 9 {
 		t.Fatalf("%d segments, %v", segments, err)
 	}
-	c := &countingDecoder{Decoder: db.z.Decoder}
-	db.z.Decoder = c
+	c := &countingDecoder{Decoder: db.codec.Decoder}
+	db.codec.Decoder = c
 	// next reads a page behind at, and returns its end and the number of the second run's events.
 	next := func(at int64) (end int64, second int) {
 		t.Helper()

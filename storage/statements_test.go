@@ -39,7 +39,7 @@ var (
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"setHead", "selectRun", "runColumns", "subjectColumns", "openInOrder", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "keysOfTime", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "selectThreadHead", "selectWholeThread", "endedColumns", "callColumns", "listQuestions", "countQuestions",
+		"setHead", "selectRun", "runColumns", "subjectColumns", "openInOrder", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "keysOfTime", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "selectThreadHead", "selectWholeThread", "endedColumns", "callColumns", "listQuestions", "countQuestions", "newestFrom",
 	}
 	// This reads a table of SQLite's.
 	onlySQLite = []string{"selectLastKey", "giveKeys", "selectSQLiteVersion", "selectListedThreads", "selectBegun", "selectForeign"}
@@ -127,12 +127,6 @@ func TestStatementsUseIndexes(t *testing.T) {
 	}
 	for _, count := range []string{sqldb.Uncounted, countAskedOf} {
 		statements["questions of a user with "+count] = listQuestions + count + askedOf
-	}
-	for _, name := range []string{"selectMessages", "selectMessagesBefore", "selectHistory", "selectMessagesBySeq"} {
-		statements[name+" until full"] = untilFull(statements[name])
-	}
-	for i, d := range slices.Concat(threadRows, runRows, eventRows, []deletion{spanRows, keyRows}) {
-		statements["deletion "+strconv.Itoa(i)] = d.remove
 	}
 	t.Run("sqlite", func(t *testing.T) {
 		db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
@@ -388,12 +382,25 @@ func runStatements(by search, filters map[string]data.RunFilter) map[string]stri
 
 var startsStatement = regexp.MustCompile(`^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b`)
 
-// allStatements reads the package's sources for constants that are whole statements.
+// allStatements returns the constants that are whole statements.
 func allStatements(t *testing.T) map[string]string {
 	t.Helper()
-	exprs := make(map[string]ast.Expr)
+	statements := constants(t)
+	maps.DeleteFunc(statements, func(name, text string) bool {
+		return !startsStatement.MatchString(text) || slices.Contains(needFilter, name)
+	})
+	if len(statements) < 60 {
+		t.Fatalf("found only %d statements", len(statements))
+	}
+	return statements
+}
+
+// constants reads the sources of storage and its rooms for constants that are texts.
+func constants(t *testing.T) map[string]string {
+	t.Helper()
+	exprs, texts := make(map[string]ast.Expr), make(map[string]string)
 	var files []string
-	for _, room := range []string{"", "sqldb", "members"} {
+	for _, room := range []string{"", "sqldb", "members", "rows"} {
 		found, err := filepath.Glob(filepath.Join(room, "*.go"))
 		must(t, err)
 		files = append(files, found...)
@@ -404,29 +411,25 @@ func allStatements(t *testing.T) map[string]string {
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		must(t, err)
-		ast.Inspect(parsed, func(n ast.Node) bool {
-			if decl, ok := n.(*ast.GenDecl); ok && decl.Tok == token.CONST {
+		for _, decl := range parsed.Decls {
+			if decl, ok := decl.(*ast.GenDecl); ok && decl.Tok == token.CONST {
 				for _, spec := range decl.Specs {
 					spec := spec.(*ast.ValueSpec)
 					for i, value := range spec.Values {
-						exprs[spec.Names[i].Name] = value
+						if name := spec.Names[i].Name; exprs[name] != nil {
+							t.Errorf("two constants are named %s", name) // and only one is tested
+						} else {
+							exprs[name] = value
+						}
 					}
 				}
 			}
-			return true
-		})
-	}
-	statements := make(map[string]string)
-	for name, expr := range exprs {
-		text := stringValue(exprs, expr)
-		if startsStatement.MatchString(text) && !slices.Contains(needFilter, name) {
-			statements[name] = text
 		}
 	}
-	if len(statements) < 60 {
-		t.Fatalf("found only %d statements", len(statements))
+	for name, expr := range exprs {
+		texts[name] = stringValue(exprs, expr)
 	}
-	return statements
+	return texts
 }
 
 // stringValue evaluates a constant expression of strings, "" if it is none.
@@ -464,13 +467,13 @@ func TestMigrationsHaveTheSameVersions(t *testing.T) {
 // Each start of a run looks for its thread. Planning that statement takes several times as long as executing it.
 func TestPlanOfThreadsByNameIsKept(t *testing.T) {
 	t.Parallel()
-	db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
+	db, texts := openForPlans(t, storagetest.Postgres(t).NewDatabase(t)), constants(t)
 	conn, err := db.read.SQL.Connx(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	statements := []string{"PREPARE named AS " + db.d.Forms(selectThreadsByID)[0]}
+	statements := []string{"PREPARE named AS " + db.d.Forms(texts["selectThreadsByID"])[0]}
 	for range 7 { // PostgreSQL tries five plans for these very parameters first
 		statements = append(statements, "EXECUTE named('{p}', '{u}', '{t}')")
 	}
@@ -484,7 +487,7 @@ func TestPlanOfThreadsByNameIsKept(t *testing.T) {
 // grown.
 func TestPlansOfGrowingTablesStayGood(t *testing.T) {
 	t.Parallel()
-	db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
+	db, texts := openForPlans(t, storagetest.Postgres(t).NewDatabase(t)), constants(t)
 	conn, err := db.w.Pool.SQL.Connx(t.Context())
 	must(t, err)
 	defer conn.Close()
@@ -514,8 +517,8 @@ SELECT 'p', 'u', n, n, 0, '', now(), now() FROM `
 		if _, err := conn.ExecContext(t.Context(), size.grow); err != nil {
 			t.Fatal(err)
 		}
-		for query, conn := range map[string]*sqlx.Conn{selectThreadsByID: reads, selectThreadByID: reads, selectThreadsNamed: conn} {
-			query, params := db.d.Forms(query)[0], strings.Count(query, "?")
+		for name, conn := range map[string]*sqlx.Conn{"selectThreadsByID": reads, "selectThreadByID": reads, "selectThreadsNamed": conn} {
+			query, params := db.d.Forms(texts[name])[0], strings.Count(texts[name], "?")
 			plan, err := execAll(t, conn, "PREPARE planned AS "+query, "EXPLAIN EXECUTE planned("+strings.Repeat("NULL, ", params-1)+"NULL)")
 			if err != nil || !strings.Contains(plan, "threads_project_id_user_id_thread_id_key") || readsAllPostgres(plan) {
 				t.Errorf("the plan for a table that is %s is, with %v,\n%s\n%s", size.name, err, query, plan)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/members"
+	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -19,14 +20,6 @@ import (
 // that have ended get their terms: see terms.go.
 
 const (
-	insertRunEnded = `
-INSERT INTO ended_runs (run_key, project_id, agent, status, code, first_generation, created_at, begun_at, finished_at)
-VALUES (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::boolean, ?::timestamptz, ?::timestamptz, ?::timestamptz)`
-
-	insertModelCall = `
-INSERT INTO model_calls (project_id, user_id, agent, at, calls, cost, usage)
-VALUES (?::text, ?::text, ?::text, ?::timestamptz, ?::bigint, ?::bigint, ?::text)`
-
 	endedColumns = `
 SELECT key, run_key, project_id, agent, status, code, first_generation, created_at, begun_at, finished_at FROM ended_runs`
 
@@ -59,14 +52,6 @@ DELETE FROM stats_buckets WHERE (project_id, step, at) IN (
 const rolledUpAtOnce = 100
 
 var _ data.Counter = (*DB)(nil)
-
-func runEndedCells(e *data.RunEnded) []any {
-	return []any{e.RunKey, e.Project, e.Agent, string(e.Status), e.Code, e.First, sqldb.Time(e.CreatedAt), sqldb.Time(e.BegunAt), sqldb.Time(e.FinishedAt)}
-}
-
-func modelCallCells(c *data.CallUsage) []any {
-	return []any{c.Project, c.User, c.Agent, sqldb.Time(c.At), c.Calls, c.Cost, sqldb.JSON(&c.Usage)}
-}
 
 // countable is a row of ended_runs or model_calls.
 type countable struct {
@@ -122,7 +107,7 @@ func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 			for i := range ended {
 				runs[i] = ended[i].run
 			}
-			indexed, err := index(tx, runs)
+			indexed, err := rows.IndexTerms(tx, runs)
 			if err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -19,7 +20,7 @@ SELECT at, data FROM stats_buckets WHERE project_id = ? AND step = ? AND at >= ?
 	selectCallsOfProject = callColumns + ` WHERE project_id = ? ORDER BY key LIMIT ?`
 
 	selectOpenOfStatus = `
-SELECT ` + headColumns + ` FROM runs WHERE project_id = ? AND status = ? ORDER BY created_at, key LIMIT ?`
+SELECT ` + rows.HeadColumns + ` FROM runs WHERE project_id = ? AND status = ? ORDER BY created_at, key LIMIT ?`
 
 	selectOldestQuestion = `
 SELECT q.created_at FROM interrupts q` + ofProject + whereOpen + ` ORDER BY q.key LIMIT 1`
@@ -107,7 +108,7 @@ func countWaiting(ctx context.Context, q sqldb.Querier, project string, at func(
 // current adds the runs that have not ended, and the instances.
 func current(ctx context.Context, q sqldb.Querier, project string, at func(time.Time) *data.Tally, s *data.Stats) (err error) {
 	for status, of := range map[data.Status]*data.StatusCount{data.Running: &s.Running, data.Queued: &s.Queued, data.Waiting: &s.Waiting} {
-		heads, err := sqldb.All(ctx, q, scanHead, selectOpenOfStatus, project, string(status), sqldb.MaxCount)
+		heads, err := sqldb.All(ctx, q, rows.ScanHead, selectOpenOfStatus, project, string(status), sqldb.MaxCount)
 		if err != nil {
 			return err
 		}

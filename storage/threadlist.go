@@ -3,11 +3,13 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -18,6 +20,46 @@ const (
 )
 
 const (
+	// A list does not show the state, which can be large.
+	listedColumns = `
+SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, t.last_message_seq, t.created_at,
+	t.updated_at, t.key, NULL, t.title, t.metadata, t.archived, COALESCE(r.id, ''),
+	COALESCE(r.workflow_id, ''), COALESCE(r.status, ''), 
+	COALESCE(CASE WHEN octet_length(i.input_query) <= 65536 THEN substr(i.input_query, 1, 200) END, '')` // a larger text is not read for 200 characters
+
+	shownRun = `
+LEFT JOIN runs r ON r.key = COALESCE(
+	(SELECT key FROM runs WHERE thread_key = t.key AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND status <> 'QUEUED'
+		LIMIT 1),
+	(SELECT key FROM runs WHERE thread_key = t.key ORDER BY key DESC LIMIT 1))
+LEFT JOIN run_inputs i ON i.run_key = r.key`
+
+	selectListedThread = listedColumns + `
+FROM threads t` + shownRun + `
+WHERE t.key = ? AND t.project_id = ?`
+
+	// The statement of a page is listedColumns, the count or sqldb.Uncounted, and one of the last three constants.
+	pageOfThreads = `), sized.found
+FROM (SELECT sized_key, at, found
+	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
+		FROM (SELECT key AS sized_key, updated_at AS at, COALESCE(octet_length(metadata), 0) AS size FROM threads
+			WHERE project_id = ?`
+	ofOneUser    = ` AND user_id = ?`
+	latestOfThem = ` AND (updated_at, key) < (?, ?)
+			ORDER BY updated_at DESC, key DESC LIMIT ?`
+	thatFitAThread = `) AS plain) AS counted
+	WHERE behind < ? ORDER BY at DESC, sized_key DESC` + sqldb.SizedFirst + `
+JOIN threads t ON t.key = sized_key` + shownRun + `
+ORDER BY sized.at DESC, sized_key DESC`
+
+	threadsOfUser = pageOfThreads + ofOneUser + latestOfThem + thatFitAThread
+	threadsOfAll  = pageOfThreads + latestOfThem + thatFitAThread
+
+	countThreads = `
+SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? AND user_id = ? LIMIT ?) AS counted`
+	countAllThreads = `
+SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? LIMIT ?) AS counted`
+
 	lookAtThreads = `
 SELECT key, updated_at, thread_id, title, archived FROM threads
 WHERE project_id = ?`
@@ -87,4 +129,48 @@ func (r reader) lookThreads(ctx context.Context, f *data.ThreadFilter) (p data.P
 
 func scanLookedThread(rows *sql.Rows) (l lookedThread, err error) {
 	return sqldb.Scan(rows, &l, &l.key, sqldb.Into(&l.updatedAt), &l.id, &l.title, &l.archived)
+}
+
+func scanListed(rows *sql.Rows) (data.ListedThread, error) { return scanListedAnd(rows) }
+
+func scanListedAnd(of *sql.Rows, more ...any) (t data.ListedThread, err error) {
+	err = rows.ScanThread(of, &t.Thread, append([]any{&t.RunID, &t.Agent, &t.Status, &t.Asked}, more...)...)
+	return t, err
+}
+
+// ListedThread returns the thread with the key as Threads lists it.
+func (r reader) ListedThread(ctx context.Context, project string, key int64) (data.ListedThread, error) {
+	return sqldb.One(ctx, r.q, scanListed, selectListedThread, key, project)
+}
+
+// endOfTime is later than any activity.
+var endOfTime = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Threads lists the threads of a user or of a project without their states, latest activity first. The default limit is 50.
+func (r reader) Threads(ctx context.Context, f data.ThreadFilter) (data.Page[data.ListedThread], error) {
+	if f.Limit <= 0 {
+		f.Limit = 50
+	}
+	if f.BeforeKey == 0 || f.BeforeTime.After(endOfTime) { // no later time fits into a column
+		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
+	}
+	if f.Searches() {
+		return searched(ctx, r, func(ctx context.Context, r reader) (data.Page[data.ListedThread], error) {
+			return r.lookThreads(ctx, &f)
+		})
+	}
+	list, count, whose := threadsOfAll, countAllThreads, []any{f.Project}
+	if f.User != "" {
+		list, count, whose = threadsOfUser, countThreads, append(whose, f.User)
+	}
+	counting := slices.Concat(whose, []any{sqldb.MaxCount + 1})
+	if !f.Count {
+		count, counting = sqldb.Uncounted, nil
+	}
+	p, err := sqldb.PageOf(ctx, r.q, scanListedAnd, data.PageBytes, f.Limit, listedColumns+`, (`+count+list,
+		slices.Concat(counting, whose, []any{sqldb.Time(f.BeforeTime), f.BeforeKey})...)
+	if err != nil || !f.Count {
+		return p, err
+	}
+	return sqldb.Counted(ctx, r.q, p, count, counting...)
 }

@@ -42,16 +42,6 @@ ORDER BY day, project_id, user_id, agent, provider, model LIMIT ?`
 DELETE FROM usage_days WHERE (project_id, day, user_id, agent, provider, model) IN (
 	SELECT project_id, day, user_id, agent, provider, model FROM usage_days WHERE day < ? ORDER BY day LIMIT ?)`
 
-	upsertRaise = `
-INSERT INTO budget_raises (since, project_id, budget, subject, amount)
-VALUES (?::timestamptz, ?::text, ?::text, ?::text, ?::bigint)
-ON CONFLICT (since, project_id, budget, subject) DO UPDATE SET
-	amount = CASE WHEN excluded.amount > budget_raises.amount THEN excluded.amount ELSE budget_raises.amount END`
-
-	selectRaises = `
-SELECT since, project_id, budget, subject, amount FROM budget_raises
-WHERE (since, project_id, budget, subject) > (?, ?, ?, ?) ORDER BY since, project_id, budget, subject LIMIT ?`
-
 	forgetRaises = `
 DELETE FROM budget_raises WHERE (since, project_id, budget, subject) IN (
 	SELECT since, project_id, budget, subject FROM budget_raises WHERE since < ? ORDER BY since LIMIT ?)`
@@ -213,28 +203,5 @@ func addCalls(calls []call, from, until time.Time, add func(string, *data.UsageS
 		if sum := calls[i].Sum(); !sum.Day.Before(from) && sum.Day.Before(until) {
 			add(calls[i].Project, &sum)
 		}
-	}
-}
-
-func raiseCells(r *data.Raise) []any {
-	return []any{sqldb.Time(r.From), r.Project, r.Budget, r.Subject, r.Amount}
-}
-
-func scanRaise(rows *sql.Rows) (r data.Raise, err error) {
-	return sqldb.Scan(rows, &r, sqldb.Into(&r.From), &r.Project, &r.Budget, &r.Subject, &r.Amount)
-}
-
-// Raises returns the raises of budgets: see [data.Reader].
-func (r keyed) Raises(ctx context.Context, since time.Time) (list []data.Raise, err error) {
-	const limit = 1000
-	for after := (data.Raise{From: since.Add(-time.Millisecond)}); ; {
-		some, err := sqldb.All(ctx, r.q, scanRaise, selectRaises, sqldb.Time(after.From), after.Project, after.Budget, after.Subject, limit)
-		if err != nil {
-			return nil, err
-		}
-		if list = append(list, some...); len(some) < limit {
-			return list, nil
-		}
-		after = some[limit-1]
 	}
 }

@@ -1,4 +1,4 @@
-package storage
+package rows
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
@@ -74,6 +73,16 @@ SELECT ` + messageColumns + `, key FROM messages
 WHERE thread_key = ` + threadOfProject + ` AND seq < ? AND (state = 'consumed' OR state = ? AND event_id > 0)` + newestFirst
 
 	newestFirst = ` ORDER BY seq DESC LIMIT ?`
+
+	// A query stands between the two: see messages.
+	newestFrom = `
+SELECT ` + messageColumns + `, key
+FROM (SELECT *, sum(octet_length(message)) OVER (ORDER BY seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING) AS before FROM (`
+	newestUntilFull = `) AS plain) AS sized
+WHERE COALESCE(before, 0) < ? ORDER BY seq DESC`
+
+	selectMessagesUntilFull       = newestFrom + selectMessages + newestUntilFull
+	selectMessagesBeforeUntilFull = newestFrom + selectMessagesBefore + newestUntilFull
 
 	selectMessagesByID = `
 SELECT ` + messageColumns + `, key FROM messages WHERE thread_key = ? AND message_id = ANY (?)
@@ -172,7 +181,7 @@ func (s *messageInto) Scan(src any) error {
 }
 
 // RunMessages lists a run's messages that are not hidden with a key above after, by key.
-func (r reader) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (data.Page[data.Message], error) {
+func (r *Reader) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (data.Page[data.Message], error) {
 	p, err := sqldb.PageOf(ctx, r.q, scanMessageAnd, data.PageBytes, limit, selectRunMessages,
 		runKey, project, sqldb.MaxCount, runKey, project, after)
 	if err != nil {
@@ -182,7 +191,7 @@ func (r reader) RunMessages(ctx context.Context, project string, runKey, after i
 }
 
 // Appended returns the number of queued messages of those of the runs that have any.
-func (r keyed) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
+func (r *Reader) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
 	counts := make(map[int64]int)
 	_, err := sqldb.All(ctx, r.q, func(rows *sql.Rows) (n int, err error) {
 		var run int64
@@ -194,7 +203,7 @@ func (r keyed) Appended(ctx context.Context, runs []int64) (map[int64]int, error
 }
 
 // Queued returns the run's queued messages by key.
-func (r keyed) Queued(ctx context.Context, runKey int64) (list []data.Message, err error) {
+func (r *Reader) Queued(ctx context.Context, runKey int64) (list []data.Message, err error) {
 	const page = 1000
 	for after := int64(0); ; after = list[len(list)-1].Key {
 		more, err := sqldb.All(ctx, r.q, scanMessage, selectQueuedMessages, runKey, after, page)
@@ -256,34 +265,34 @@ func scanKnown(rows *sql.Rows) (k known, err error) { return sqldb.Scan(rows, &k
 
 // Messages lists the newest limit of the thread's consumed messages that are not hidden and that events up to upTo (0
 // means all) have written, by seq, fewer if they exceed ThreadBytes.
-func (r keyed) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]data.Message, error) {
+func (r *Reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]data.Message, error) {
 	if upTo == 0 {
 		upTo = math.MaxInt64
 	}
-	p, err := messagePage(ctx, r.q, r.d, data.ThreadBytes, limit, selectMessages, threadKey, upTo)
+	p, err := messagePage(ctx, r.q, r.d, data.ThreadBytes, limit, messages{selectMessages, selectMessagesUntilFull}, threadKey, upTo)
 	slices.Reverse(p.Rows)
 	return p.Rows, err
 }
 
 // Instructions returns the thread's first hundred messages that instruct models.
-func (r keyed) Instructions(ctx context.Context, threadKey, upTo int64) ([]data.Message, error) {
+func (r *Reader) Instructions(ctx context.Context, threadKey, upTo int64) ([]data.Message, error) {
 	return sqldb.All(ctx, r.q, scanMessage, selectInstructions, threadKey, orEnd(upTo))
 }
 
 // MessagesBefore lists the newest limit of the thread's consumed messages with a seq below before (0 means all), by
 // seq, fewer if they exceed ThreadBytes; with withHidden also hidden ones.
-func (r reader) MessagesBefore(ctx context.Context, project string, threadKey, before int64, withHidden bool, limit int) (data.Page[data.Message], error) {
+func (r *Reader) MessagesBefore(ctx context.Context, project string, threadKey, before int64, withHidden bool, limit int) (data.Page[data.Message], error) {
 	also := data.MessageConsumed
 	if withHidden {
 		also = data.MessageHidden
 	}
-	p, err := messagePage(ctx, r.q, r.d, data.ThreadBytes, limit, selectMessagesBefore, threadKey, project, orEnd(before), string(also))
+	p, err := messagePage(ctx, r.q, r.d, data.ThreadBytes, limit, messages{selectMessagesBefore, selectMessagesBeforeUntilFull}, threadKey, project, orEnd(before), string(also))
 	slices.Reverse(p.Rows)
 	return p, err
 }
 
 // MessagesByID returns the thread's messages, hidden ones included, whose id or toolCallId is among ids, by key.
-func (r keyed) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]data.Message, error) {
+func (r *Reader) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]data.Message, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -292,13 +301,13 @@ func (r keyed) MessagesByID(ctx context.Context, threadKey int64, ids []string) 
 }
 
 // MessageHeads returns the heads of the thread's messages, hidden ones included, whose id or toolCallId is among ids.
-func (r reader) MessageHeads(ctx context.Context, threadKey int64, ids []string) ([]data.MessageHead, error) {
+func (r *Reader) MessageHeads(ctx context.Context, threadKey int64, ids []string) ([]data.MessageHead, error) {
 	list := r.d.List(ids)
 	return sqldb.All(ctx, r.q, scanMessageHead, selectMessageHeads, threadKey, list, threadKey, list, list)
 }
 
 // ShownHeads returns the heads of the newest limit of the thread's consumed messages, by seq.
-func (r reader) ShownHeads(ctx context.Context, threadKey int64, limit int) ([]data.MessageHead, error) {
+func (r *Reader) ShownHeads(ctx context.Context, threadKey int64, limit int) ([]data.MessageHead, error) {
 	heads, err := sqldb.All(ctx, r.q, scanMessageHead, selectShownHeads, threadKey, limit)
 	slices.Reverse(heads)
 	return heads, err
@@ -312,7 +321,7 @@ func scanMessageHead(rows *sql.Rows) (h data.MessageHead, err error) {
 }
 
 // LastSeq returns the highest seq of the thread's messages, 0 if it has none.
-func (r keyed) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
+func (r *Reader) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
 	seqs, err := sqldb.All(ctx, r.q, sqldb.Scalar[int64], selectLastMessage, threadKey)
 	if err != nil || len(seqs) == 0 {
 		return 0, err
@@ -320,13 +329,18 @@ func (r keyed) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
 	return seqs[0], nil
 }
 
-// messagePage returns the first messages that a statement selects in the order of their seqs: at most limit, which is the
+// messages selects messages in the order of their seqs. untilFull is the query as a statement that ends behind the first row that exceeds a
+// number of bytes, its last parameter.
+type messages struct{ query, untilFull string }
+
+// messagePage returns the first messages that a statement selects: at most limit, which is the
 // statement's last parameter, as many as do not exceed bytes, and at least one. SQLite reads a row when it is asked for the row.
 // PostgreSQL sends all rows, so it finds the end of the page itself.
-func messagePage(ctx context.Context, q sqldb.Querier, d *sqldb.DB, bytes, limit int, query string, args ...any) (p data.Page[data.Message], err error) {
+func messagePage(ctx context.Context, q sqldb.Querier, d *sqldb.DB, bytes, limit int, some messages, args ...any) (p data.Page[data.Message], err error) {
 	args = append(args, limit+1)
+	query := some.query
 	if !d.Single {
-		query, args = untilFull(query), append(args, bytes)
+		query, args = some.untilFull, append(args, bytes)
 	}
 	n, size := 0, 0
 	p.Rows, err = sqldb.Some(ctx, q, func(rows *sql.Rows) (m data.Message, err error) {
@@ -339,19 +353,4 @@ func messagePage(ctx context.Context, q sqldb.Querier, d *sqldb.DB, bytes, limit
 	}, func(data.Message) bool { return !p.More }, query, args...)
 	p.Rows = p.Rows[:min(n, len(p.Rows))]
 	return p, err
-}
-
-// untilFull returns a statement that selects messages as one that ends behind the first row that exceeds a number of bytes, its
-// last parameter.
-func untilFull(query string) string {
-	order := "seq"
-	if strings.Contains(query, newestFirst) {
-		order = "seq DESC"
-	}
-	return `
-SELECT ` + messageColumns + `, key
-FROM (SELECT ` + messageColumns + `, key,
-	sum(octet_length(message)) OVER (ORDER BY ` + order + ` ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING) AS before
-	FROM (` + query + `) AS plain) AS sized
-WHERE COALESCE(before, 0) < ? ORDER BY ` + order
 }

@@ -1,4 +1,4 @@
-package storage
+package rows
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func scanSegment(rows *sql.Rows) (s eventlog.Segment, err error) {
 }
 
 // readSegments adds the sealed events after at and before an event to the page.
-func (r logReader) readSegments(ctx context.Context, thread int64, p *eventlog.Page, at, before int64) error {
+func (r *Reader) readSegments(ctx context.Context, thread int64, p *eventlog.Page, at, before int64) error {
 	for !p.Full() && p.Size < maxPage {
 		segments, err := sqldb.All(ctx, r.q, scanSegment, selectSegments, thread, at, before, 1)
 		if err != nil || len(segments) == 0 {
@@ -42,7 +42,7 @@ func (r logReader) readSegments(ctx context.Context, thread int64, p *eventlog.P
 		}
 		s := &segments[0]
 		s.Thread = thread
-		rows, err := r.z.Rows(s)
+		rows, err := r.codec.Rows(s)
 		if err != nil {
 			return r.q.Failed(ctx, err)
 		}
@@ -83,4 +83,9 @@ func (r *removal) deleteSealed(span *data.Span) error {
 		}
 	}
 	return err
+}
+
+// InsertSegment writes a segment.
+func InsertSegment(tx *sqldb.Tx, s *eventlog.Segment) error {
+	return tx.Exec(insertSegment, s.Thread, s.First, s.Last, s.Events, s.Data)
 }

@@ -1,4 +1,4 @@
-package storage
+package rows
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
-const headColumns = `thread_key, project_id, user_id, id, agent, workflow_id, status, generation, attempt, spans,
+// HeadColumns are the columns of a run's head.
+const HeadColumns = `thread_key, project_id, user_id, id, agent, workflow_id, status, generation, attempt, spans,
 	span_name, turn, answered, owner_instance, replaces, roll_back, closed_event_id, error, created_at, queued_at,
 	started_at, finished_at, claimed_at, key`
 
 const (
 	insertRun = `
-INSERT INTO runs (` + headColumns + `, output_summary, usage, tied_to)
+INSERT INTO runs (` + HeadColumns + `, output_summary, usage, tied_to)
 VALUES (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint, ?::bigint, ?::bigint, ?::text,
 	?::bigint, ?::boolean, ?::text, ?::text, ?::boolean, ?::bigint, ?::text, ?::timestamptz, ?::timestamptz,
 	?::timestamptz, ?::timestamptz, ?::timestamptz, ?::bigint, ?::text, ?::text, ?::text)`
@@ -85,11 +86,6 @@ ORDER BY r.key LIMIT 2`
 	selectRunOfUser = selectRun + `
 WHERE r.key = (SELECT run_key FROM run_names WHERE project_id = ? AND name = ? AND user_id = ?)`
 
-	// For a run that was deleted the time of the run before it in its project counts. Times of other projects are not read.
-	selectCreated = `
-SELECT created_at FROM (SELECT key, project_id, created_at FROM runs WHERE key <= ? ORDER BY key DESC LIMIT 1000) AS plain
-WHERE project_id = ? ORDER BY key DESC LIMIT 1`
-
 	selectRunsNamed = `
 SELECT n.project_id, n.user_id, n.name, r.key, r.thread_key, r.id, n.body_hash, r.status, COALESCE((
 	SELECT s.first_event_id FROM run_spans s WHERE s.run_key = r.key AND s.run_id = n.name ORDER BY s.n LIMIT 1), 0)
@@ -99,14 +95,14 @@ WHERE n.project_id = asked.project AND n.name = asked.name AND n.user_id = asked
 
 	// selectOpenHeads reads the open runs of threads in the order of their claims.
 	selectOpenHeads = `
-SELECT ` + headColumns + ` FROM runs` + openInOrder
+SELECT ` + HeadColumns + ` FROM runs` + openInOrder
 
 	openInOrder = `
 WHERE thread_key = ANY (?) AND status IN ('QUEUED', 'RUNNING', 'WAITING')
 ORDER BY CASE status WHEN 'QUEUED' THEN 1 ELSE 0 END, answered DESC, turn, queued_at, key`
 
 	selectHeads = `
-SELECT ` + headColumns + ` FROM runs WHERE key = ANY (?)`
+SELECT ` + HeadColumns + ` FROM runs WHERE key = ANY (?)`
 
 	// These show decisions which runs have queued messages: few, so selectInbox is rarely needed.
 	selectOpenSubjects = `
@@ -115,14 +111,14 @@ SELECT ` + subjectColumns + ` FROM runs` + openInOrder
 	selectSubjects = `
 SELECT ` + subjectColumns + ` FROM runs WHERE key = ANY (?) ORDER BY key`
 
-	subjectColumns = headColumns + `,
+	subjectColumns = HeadColumns + `,
 	(SELECT max(m.key) FROM messages m WHERE m.run_key = runs.key AND m.state = 'queued') IS NOT NULL, cancel_asked IS NOT NULL`
 
 	selectLastRun = selectRun + `
 WHERE r.thread_key = ? ORDER BY r.key DESC LIMIT 1`
 
 	selectOrphans = `
-SELECT ` + headColumns + ` FROM runs
+SELECT ` + HeadColumns + ` FROM runs
 WHERE status = 'RUNNING' AND status IN ('QUEUED', 'RUNNING', 'WAITING')
 	AND (thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END) > (?, 0)
 	AND NOT EXISTS (SELECT 1 FROM instances WHERE id = owner_instance AND NOT fenced)
@@ -189,7 +185,8 @@ func into(h *data.RunHead, more ...any) []any {
 	}, more...)
 }
 
-func scanHead(rows *sql.Rows) (h data.RunHead, err error) { return sqldb.Scan(rows, &h, into(&h)...) }
+// ScanHead reads a row of HeadColumns.
+func ScanHead(rows *sql.Rows) (h data.RunHead, err error) { return sqldb.Scan(rows, &h, into(&h)...) }
 
 // subject is a run that a decision sees.
 type subject struct {
@@ -202,9 +199,10 @@ func scanSubject(rows *sql.Rows) (s subject, err error) {
 	return sqldb.Scan(rows, &s, into(&s.RunHead, &s.queued, &s.asked)...)
 }
 
-func scanRun(rows *sql.Rows) (data.Run, error) { return scanRunAnd(rows) }
+func scanRun(rows *sql.Rows) (data.Run, error) { return ScanRun(rows) }
 
-func scanRunAnd(rows *sql.Rows, more ...any) (run data.Run, err error) {
+// ScanRun reads a run as lists have it, and the columns behind it.
+func ScanRun(rows *sql.Rows, more ...any) (run data.Run, err error) {
 	err = rows.Scan(into(&run.RunHead, append([]any{
 		sqldb.Into(&run.Input),
 		sqldb.Into(&run.Definition),
@@ -229,13 +227,13 @@ func scanNamed(rows *sql.Rows) (n named, err error) {
 }
 
 // Run returns the run with the key.
-func (r keyed) Run(ctx context.Context, key int64) (data.Run, error) {
+func (r *Reader) Run(ctx context.Context, key int64) (data.Run, error) {
 	return sqldb.One(ctx, r.q, scanRun, selectRunByKey, key)
 }
 
 // RunsByName returns at most 2 of the project's runs that have the name, as their first or a later one: of one user, or
 // with user "" of all. They have no input and no definition.
-func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
+func (r *Reader) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
 	if user == "" {
 		return sqldb.All(ctx, r.q, scanRun, selectRunsByName, project, name)
 	}
@@ -243,30 +241,30 @@ func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]d
 }
 
 // OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order they will be claimed.
-func (r keyed) OpenRuns(ctx context.Context, threadKey int64) ([]data.RunHead, error) {
-	return sqldb.All(ctx, r.q, scanHead, selectOpenHeads, r.d.List([]int64{threadKey}))
+func (r *Reader) OpenRuns(ctx context.Context, threadKey int64) ([]data.RunHead, error) {
+	return sqldb.All(ctx, r.q, ScanHead, selectOpenHeads, r.d.List([]int64{threadKey}))
 }
 
 // Heads returns the heads of those of the runs that exist.
-func (r keyed) Heads(ctx context.Context, runs []int64) ([]data.RunHead, error) {
-	return sqldb.All(ctx, r.q, scanHead, selectHeads, r.d.List(runs))
+func (r *Reader) Heads(ctx context.Context, runs []int64) ([]data.RunHead, error) {
+	return sqldb.All(ctx, r.q, ScanHead, selectHeads, r.d.List(runs))
 }
 
 // CancelAsks returns the requests to cancel runs that an instance executes.
-func (r keyed) CancelAsks(ctx context.Context, instance string) ([]data.CancelAsk, error) {
+func (r *Reader) CancelAsks(ctx context.Context, instance string) ([]data.CancelAsk, error) {
 	return sqldb.All(ctx, r.q, func(rows *sql.Rows) (c data.CancelAsk, err error) {
 		return sqldb.Scan(rows, &c, &c.RunKey, sqldb.Into(&c.By))
 	}, selectCancelAsks, instance)
 }
 
 // LastRun returns the thread's newest run, without its input and definition.
-func (r keyed) LastRun(ctx context.Context, threadKey int64) (data.Run, error) {
+func (r *Reader) LastRun(ctx context.Context, threadKey int64) (data.Run, error) {
 	return sqldb.One(ctx, r.q, scanRun, selectLastRun, threadKey)
 }
 
 // Orphans returns up to limit RUNNING runs whose owner may not write any more: see [data.ByKey].
-func (r keyed) Orphans(ctx context.Context, afterThread int64, limit int) ([]data.RunHead, error) {
-	return sqldb.All(ctx, r.q, scanHead, selectOrphans, afterThread, limit)
+func (r *Reader) Orphans(ctx context.Context, afterThread int64, limit int) ([]data.RunHead, error) {
+	return sqldb.All(ctx, r.q, ScanHead, selectOrphans, afterThread, limit)
 }
 
 // selectWeight reads sizes from columns beside the large values, which it does not read.
@@ -290,7 +288,7 @@ SELECT
 // Weight returns the size of a run's input and output. Its input is its own, its records, the thread's state, queued
 // messages, and the thread's messages up to the limit for workers. Its output is its generation's messages, except
 // those with which its spans begin: these are input.
-func (r keyed) Weight(ctx context.Context, threadKey, runKey int64) (data.Weight, error) {
+func (r *Reader) Weight(ctx context.Context, threadKey, runKey int64) (data.Weight, error) {
 	return sqldb.One(ctx, r.q, func(rows *sql.Rows) (w data.Weight, err error) {
 		var history int64
 		err = rows.Scan(&w.Asked, &history, &w.Said)

@@ -1,4 +1,4 @@
-package storage
+package rows
 
 import (
 	"cmp"
@@ -18,44 +18,51 @@ type deletion struct {
 	remove string
 }
 
-// rowsOf removes a table's rows that belong to threads or runs. The column of has the thread's or the run's key; key identifies a row.
-func rowsOf(table, of, key string) deletion {
-	return deletion{remove: "DELETE FROM " + table + " WHERE (" + key + ") IN (SELECT " + key + " FROM " + table + " WHERE " + of + " = ANY (?) LIMIT ?)"}
-}
-
 // threadRows are deleted before the thread's runs.
-var threadRows = []deletion{
-	rowsOf("events", "thread_key", "thread_key, last_event_id"),
-	rowsOf("event_segments", "thread_key", "thread_key, last_event_id"),
-	rowsOf("messages", "thread_key", "key"),
-	rowsOf("run_spans", "thread_key", "thread_key, first_event_id"),
-}
+var threadRows = []deletion{{"", deleteThreadEvents}, {"", deleteThreadSegments}, {"", deleteThreadMessages}, {"", deleteThreadSpans}}
 
 // runRows are deleted before the runs. Their names come last: they find a run of which rows are left.
 var runRows = []deletion{
-	rowsOf("messages", "run_key", "key"),
-	rowsOf("memos", "run_key", "run_key, generation, step, place"),
-	rowsOf("interrupts", "run_key", "run_key, interrupt_id"),
-	rowsOf("steps", "run_key", "run_key, number"),
-	rowsOf("node_states", "run_key", "run_key, node_id"),
-	{loosenAttachments, rowsOf("attachment_uses", "run_key", "run_key, attachment_key").remove},
-	rowsOf("prompts", "run_key", "run_key, id"),
-	{remove: deletePieces},
-	rowsOf("prompt_uses", "run_key", "run_key, piece"),
-	{remove: forgetAnswers},
-	rowsOf("run_names", "run_key", "project_id, name, user_id"),
+	{"", deleteMessages}, {"", deleteMemos}, {"", deleteInterrupts}, {"", deleteSteps}, {"", deleteNodes},
+	{loosenAttachments, deleteUsesOfRuns}, {"", deletePrompts}, {"", deletePieces}, {"", deletePieceUses}, {"", forgetAnswers}, {"", deleteNames},
 }
 
 // eventRows are the events of runs. They lie in the runs' spans.
-var eventRows = []deletion{{remove: deleteRunEvents}, {remove: deleteRunSegments}}
-
-var (
-	spanRows = rowsOf("run_spans", "run_key", "run_key, n")
-	// keyRows are kept when a run is deleted alone, so that a request that is repeated learns that its run is gone.
-	keyRows = rowsOf("idempotency_keys", "run_key", "scope")
-)
+var eventRows = []deletion{{"", deleteRunEvents}, {"", deleteRunSegments}}
 
 const (
+	deleteThreadEvents = `
+DELETE FROM events WHERE (thread_key, last_event_id) IN (SELECT thread_key, last_event_id FROM events WHERE thread_key = ANY (?) LIMIT ?)`
+	deleteThreadSegments = `
+DELETE FROM event_segments WHERE (thread_key, last_event_id) IN (SELECT thread_key, last_event_id FROM event_segments WHERE thread_key = ANY (?) LIMIT ?)`
+	deleteThreadMessages = `
+DELETE FROM messages WHERE key IN (SELECT key FROM messages WHERE thread_key = ANY (?) LIMIT ?)`
+	deleteThreadSpans = `
+DELETE FROM run_spans WHERE (thread_key, first_event_id) IN (SELECT thread_key, first_event_id FROM run_spans WHERE thread_key = ANY (?) LIMIT ?)`
+	deleteMessages = `
+DELETE FROM messages WHERE key IN (SELECT key FROM messages WHERE run_key = ANY (?) LIMIT ?)`
+	deleteMemos = `
+DELETE FROM memos WHERE (run_key, generation, step, place) IN (SELECT run_key, generation, step, place FROM memos WHERE run_key = ANY (?) LIMIT ?)`
+	deleteInterrupts = `
+DELETE FROM interrupts WHERE (run_key, interrupt_id) IN (SELECT run_key, interrupt_id FROM interrupts WHERE run_key = ANY (?) LIMIT ?)`
+	deleteSteps = `
+DELETE FROM steps WHERE (run_key, number) IN (SELECT run_key, number FROM steps WHERE run_key = ANY (?) LIMIT ?)`
+	deleteNodes = `
+DELETE FROM node_states WHERE (run_key, node_id) IN (SELECT run_key, node_id FROM node_states WHERE run_key = ANY (?) LIMIT ?)`
+	deleteUsesOfRuns = `
+DELETE FROM attachment_uses WHERE (run_key, attachment_key) IN (SELECT run_key, attachment_key FROM attachment_uses WHERE run_key = ANY (?) LIMIT ?)`
+	deletePrompts = `
+DELETE FROM prompts WHERE (run_key, id) IN (SELECT run_key, id FROM prompts WHERE run_key = ANY (?) LIMIT ?)`
+	deletePieceUses = `
+DELETE FROM prompt_uses WHERE (run_key, piece) IN (SELECT run_key, piece FROM prompt_uses WHERE run_key = ANY (?) LIMIT ?)`
+	deleteNames = `
+DELETE FROM run_names WHERE (project_id, name, user_id) IN (SELECT project_id, name, user_id FROM run_names WHERE run_key = ANY (?) LIMIT ?)`
+	deleteSpans = `
+DELETE FROM run_spans WHERE (run_key, n) IN (SELECT run_key, n FROM run_spans WHERE run_key = ANY (?) LIMIT ?)`
+	// deleteKeysOfRuns is not for a run that is deleted alone, so that a request that is repeated learns that its run is gone.
+	deleteKeysOfRuns = `
+DELETE FROM idempotency_keys WHERE scope IN (SELECT scope FROM idempotency_keys WHERE run_key = ANY (?) LIMIT ?)`
+
 	// An attachment that is no longer used becomes one that was last used at the given time.
 	loosenAttachments = `
 UPDATE attachments SET state = 'kept', used_at = ?
@@ -147,18 +154,19 @@ ORDER BY d.thread_key, d.run_key LIMIT ?`
 )
 
 // Deletions returns up to limit deletions of which parts are left: see [data.ByKey].
-func (r keyed) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
+func (r *Reader) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
 	return sqldb.All(ctx, r.q, func(rows *sql.Rows) (d data.Deletion, err error) {
 		return sqldb.Scan(rows, &d, &d.ThreadKey, &d.RunKey, &d.Events, &d.Last, &d.Project)
 	}, selectDeletions, afterThread, afterRun, limit)
 }
 
-// applyDeletes carries out the next part of the transaction's deletions, after all other rows were written.
-func (tx *commitTx) applyDeletes() error {
+// Delete carries out the next part of the transaction's deletions, after all other rows were written,
+// and notes that instance has the rest of them to do.
+func (tx *Tx) Delete(instance string) error {
 	if len(tx.deletes) == 0 {
 		return nil
 	}
-	if err := tx.finish(); err != nil {
+	if err := tx.Finish(); err != nil {
 		return err
 	}
 	list, err := tx.lockDeletions()
@@ -188,13 +196,13 @@ func (tx *commitTx) applyDeletes() error {
 		if (*d).Events {
 			events = 1
 		}
-		return []any{(*d).ThreadKey, (*d).RunKey, events, (*d).Last, tx.c.w.Instance()}
+		return []any{(*d).ThreadKey, (*d).RunKey, events, (*d).Last, instance}
 	})
 	return tx.Send()
 }
 
 // lockDeletions locks the threads of the deletions against Seal, and returns the deletions whose threads exist.
-func (tx *commitTx) lockDeletions() ([]*data.Delete, error) {
+func (tx *Tx) lockDeletions() ([]*data.Delete, error) {
 	var threads []int64
 	for _, d := range tx.deletes {
 		d.Left = false
@@ -211,7 +219,7 @@ func (tx *commitTx) lockDeletions() ([]*data.Delete, error) {
 
 // removal removes a part of the deletions of a transaction.
 type removal struct {
-	*commitTx
+	*Tx
 	rows int // that it may still remove
 }
 
@@ -269,7 +277,7 @@ func (r *removal) deleteEvents(runs []int64) (left bool, err error) {
 	for r.rows > 0 {
 		span, err := sqldb.One(r.Context(), r, scanSpan, selectSharedSpan, r.DB.List(runs))
 		if errors.Is(err, data.ErrNotFound) {
-			return r.some([]deletion{spanRows}, runs)
+			return r.some([]deletion{{"", deleteSpans}}, runs)
 		}
 		if err != nil {
 			return false, err
@@ -305,7 +313,7 @@ func (r *removal) deleteThread(key int64) (left bool, err error) {
 		if len(runs) == 0 {
 			return false, cmp.Or(r.Exec(deleteThreadState, key), r.Exec(deleteThread, key), r.Exec(forgetDeletionsOfThread, key))
 		}
-		if left, err := r.some([]deletion{keyRows}, runs); left || err != nil {
+		if left, err := r.some([]deletion{{"", deleteKeysOfRuns}}, runs); left || err != nil {
 			return left, err
 		}
 		if left, err := r.deleteRows(runs); left || err != nil {

@@ -1,4 +1,4 @@
-package storage
+package rows
 
 import (
 	"context"
@@ -18,6 +18,11 @@ WHERE thread_key = ` + threadOfProject + ` AND state = 'consumed' AND day < ? OR
 	selectHistory = `
 SELECT ` + messageColumns + `, key FROM messages
 WHERE thread_key = ` + threadOfProject + ` AND state = 'consumed' AND day = ? AND seq > ? ORDER BY seq LIMIT ?`
+
+	selectHistoryUntilFull = `
+SELECT ` + messageColumns + `, key
+FROM (SELECT *, sum(octet_length(message)) OVER (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING) AS before FROM (` + selectHistory + `) AS plain) AS sized
+WHERE COALESCE(before, 0) < ? ORDER BY seq`
 )
 
 const secondsPerDay = 24 * 60 * 60
@@ -50,13 +55,13 @@ func (s dayInto) Scan(src any) error {
 }
 
 // HistoryDay returns the latest UTC day before that of a time with messages of the thread.
-func (r reader) HistoryDay(ctx context.Context, project string, threadKey int64, before time.Time) (time.Time, error) {
+func (r *Reader) HistoryDay(ctx context.Context, project string, threadKey int64, before time.Time) (time.Time, error) {
 	return sqldb.One(ctx, r.q, func(rows *sql.Rows) (day time.Time, err error) {
 		return sqldb.Scan(rows, &day, dayInto{&day})
 	}, selectHistoryDay, threadKey, project, dayOf(before))
 }
 
 // History lists the thread's consumed messages of a UTC day, by seq, from those above after.
-func (r reader) History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (data.Page[data.Message], error) {
-	return messagePage(ctx, r.q, r.d, data.PageBytes, limit, selectHistory, threadKey, project, dayOf(day), after)
+func (r *Reader) History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (data.Page[data.Message], error) {
+	return messagePage(ctx, r.q, r.d, data.PageBytes, limit, messages{selectHistory, selectHistoryUntilFull}, threadKey, project, dayOf(day), after)
 }

@@ -1,4 +1,4 @@
-package storage
+package rows
 
 import (
 	"context"
@@ -55,7 +55,7 @@ func scanStepAnd(rows *sql.Rows, more ...any) (s data.Step, err error) {
 }
 
 // Steps lists a run's steps with a number above after, by number.
-func (r reader) Steps(ctx context.Context, project string, runKey int64, after, limit int) (data.Page[data.Step], error) {
+func (r *Reader) Steps(ctx context.Context, project string, runKey int64, after, limit int) (data.Page[data.Step], error) {
 	p, err := sqldb.PageOf(ctx, r.q, scanStepAnd, data.PageBytes, limit, selectSteps, runKey, project, runKey, project, after)
 	if err != nil {
 		return p, err

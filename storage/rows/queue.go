@@ -1,4 +1,4 @@
-package storage
+package rows
 
 import (
 	"context"
@@ -136,12 +136,12 @@ func scanPlace(rows *sql.Rows, more ...any) (p data.Place, err error) {
 }
 
 // Misplaced returns up to limit threads whose rows in the queue do not agree with their runs: see [data.ByKey].
-func (r keyed) Misplaced(ctx context.Context, limit int) ([]int64, error) {
+func (r *Reader) Misplaced(ctx context.Context, limit int) ([]int64, error) {
 	return sqldb.All(ctx, r.q, sqldb.Scalar[int64], selectMisplaced, limit)
 }
 
 // Line returns up to limit rows of the queue behind a place: see [data.ByKey].
-func (r keyed) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
+func (r *Reader) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
 	switch {
 	case limit < 1:
 		return nil, nil
@@ -184,7 +184,7 @@ func placesOf(ctx context.Context, q sqldb.Querier, query string, args ...any) (
 }
 
 // Take takes rows of the queue for a time, or gives them back: see [data.Store]. It waits for no commit.
-func (r keyed) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
+func (r *Reader) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
 	if r.d.Single {
 		return threads, nil
 	}
@@ -195,14 +195,14 @@ func (r keyed) Take(ctx context.Context, threads []int64, hold time.Duration) ([
 }
 
 // Position returns a thread's row in the queue, and its position among those of its user: see [data.ByKey].
-func (r keyed) Position(ctx context.Context, thread int64) (data.Place, int, error) {
+func (r *Reader) Position(ctx context.Context, thread int64) (data.Place, int, error) {
 	at := 0
 	p, err := sqldb.One(ctx, r.q, func(rows *sql.Rows) (data.Place, error) { return scanPlace(rows, &at) }, selectPosition, maxPosition-1, thread)
 	return p, at, err
 }
 
 // Backlog returns the work that waits: see [data.ByKey].
-func (r keyed) Backlog(ctx context.Context) (data.Backlog, error) {
+func (r *Reader) Backlog(ctx context.Context) (data.Backlog, error) {
 	return sqldb.One(ctx, r.q, func(rows *sql.Rows) (b data.Backlog, err error) {
 		var oldest *time.Time
 		if err = rows.Scan(&b.Waiting, sqldb.Into(&oldest)); oldest != nil {

@@ -1,4 +1,4 @@
-package storage
+package rows
 
 import (
 	"cmp"
@@ -10,9 +10,9 @@ import (
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
-// views are the views of a batch's decisions, one per thread.
-type views struct {
-	tx         *commitTx
+// Views are the views of a batch's decisions, one per thread.
+type Views struct {
+	tx         *Tx
 	byKey      map[int64]*data.View
 	byName     map[data.Name]*data.View
 	names      map[data.Name]data.NamedRun
@@ -23,9 +23,9 @@ type views struct {
 	elsewhere map[any]bool // what other instances have locked: keys and names of threads, names of runs, scopes
 }
 
-// load reads the rows for all asks. The number of statements does not depend on the number of decisions; statements
+// Load reads the rows for all asks. The number of statements does not depend on the number of decisions; statements
 // without a request are skipped.
-func (vs *views) load(asks []data.Ask) error {
+func (vs *Views) Load(asks []data.Ask) error {
 	if err := vs.readShared(asks); err != nil {
 		return err
 	}
@@ -48,8 +48,8 @@ func threadName(h *data.ThreadHead) data.Name {
 	return data.Name{Project: h.Project, User: h.User, ID: h.ID}
 }
 
-// of returns the view for an ask, an empty one when there is no such thread.
-func (vs *views) of(a *data.Ask) *data.View {
+// Of returns the view for an ask, an empty one when there is no such thread.
+func (vs *Views) Of(a *data.Ask) *data.View {
 	v := vs.byName[a.Name]
 	if a.Thread != 0 {
 		v = vs.byKey[a.Thread]
@@ -66,23 +66,23 @@ func (vs *views) of(a *data.Ask) *data.View {
 	return v
 }
 
-// keep has later decisions find the thread that a decision has created.
-func (vs *views) keep(v *data.View) {
+// Keep has later decisions find the thread that a decision has created.
+func (vs *Views) Keep(v *data.View) {
 	if v.Exists {
 		vs.byKey[v.Thread.Key] = v
 		vs.byName[threadName(&v.Thread)] = v
 	}
 }
 
-func (vs *views) empty() *data.View {
+func (vs *Views) empty() *data.View {
 	return &data.View{
-		Now: vs.tx.now, Inbox: make(map[int64]data.Inbox), CancelAsked: make(map[int64]bool), Known: make(map[string]bool),
+		Now: vs.tx.Now, Inbox: make(map[int64]data.Inbox), CancelAsked: make(map[int64]bool), Known: make(map[string]bool),
 		Names: vs.names, Remembered: vs.remembered, Living: vs.living, Running: vs.running,
 	}
 }
 
 // readShared reads the rows outside of threads.
-func (vs *views) readShared(asks []data.Ask) error {
+func (vs *Views) readShared(asks []data.Ask) error {
 	var names []data.Name
 	var scopes [][]any
 	for i := range asks {
@@ -108,7 +108,7 @@ func (vs *views) readShared(asks []data.Ask) error {
 }
 
 // readRuns reads open and requested runs, and their inboxes.
-func (vs *views) readRuns(asks []data.Ask) error {
+func (vs *Views) readRuns(asks []data.Ask) error {
 	open, err := sqldb.Find(vs.tx.Context(), vs.tx, scanSubject, selectOpenSubjects, keysOf(slices.Collect(maps.Keys(vs.byKey))))
 	if err != nil {
 		return err
@@ -151,12 +151,12 @@ func (vs *views) readRuns(asks []data.Ask) error {
 }
 
 // readAsked reads the interrupts of the runs that wait for answers or have them, and those that are wanted.
-func (vs *views) readAsked(asks []data.Ask) error {
+func (vs *Views) readAsked(asks []data.Ask) error {
 	var runs, ids [][]any
 	waits := make(map[*data.View]bool)
 	for i := range asks {
 		if asks[i].Waits {
-			waits[vs.of(&asks[i])] = true
+			waits[vs.Of(&asks[i])] = true
 		}
 	}
 	for _, v := range vs.byKey {
@@ -168,7 +168,7 @@ func (vs *views) readAsked(asks []data.Ask) error {
 	}
 	for i := range asks {
 		for _, id := range asks[i].Interrupts {
-			if v := vs.of(&asks[i]); v.Exists {
+			if v := vs.Of(&asks[i]); v.Exists {
 				ids = append(ids, []any{v.Thread.Key, id})
 			}
 		}
@@ -205,7 +205,7 @@ FROM threads t WHERE t.key = ANY (?)`
 
 // readOwners reads which of the requested owners may write, and the ends of the logs. An instance that was fenced stays fenced,
 // and writes nothing more.
-func (vs *views) readOwners(asks []data.Ask) error {
+func (vs *Views) readOwners(asks []data.Ask) error {
 	var owners, threads [][]any
 	for i := range asks {
 		if asks[i].Owner != "" {
@@ -232,10 +232,10 @@ func (vs *views) readOwners(asks []data.Ask) error {
 }
 
 // readKnown finds out which of the ids that are asked for the threads know.
-func (vs *views) readKnown(asks []data.Ask) error {
+func (vs *Views) readKnown(asks []data.Ask) error {
 	var wanted [][]any
 	for i := range asks {
-		v := vs.of(&asks[i])
+		v := vs.Of(&asks[i])
 		if !v.Exists {
 			continue
 		}

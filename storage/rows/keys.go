@@ -1,4 +1,4 @@
-package storage
+package rows
 
 import (
 	"context"
@@ -37,8 +37,8 @@ const (
 	runKeysFor    = 20 * time.Millisecond
 )
 
-// keys gives out keys for new rows, outside of transactions, so that it waits for no commit.
-type keys struct {
+// Keys gives out keys for new rows, outside of transactions, so that it waits for no commit.
+type Keys struct {
 	table  string
 	serves time.Duration // how long keys that were taken serve
 
@@ -51,18 +51,11 @@ type keys struct {
 	noted int64 // up to which keys SQLite notes that they are given; guarded by the writer's lock
 }
 
-// NewThreadKey returns the key of a thread to come, which it never returns again: see [data.Store]. It does not wait for commits.
-func (c *committer) NewThreadKey(ctx context.Context) (int64, error) {
-	return c.newKey(ctx, &c.threadKeys)
-}
-
-// NewRunKey is NewThreadKey for a run.
-func (c *committer) NewRunKey(ctx context.Context) (int64, error) { return c.newKey(ctx, &c.runKeys) }
-
-func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) {
+// Next returns a key, which it never returns again: see [data.Store]. It reads keys by pool, beside the commits.
+func (k *Keys) Next(ctx context.Context, pool *sqldb.Pool) (key int64, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if c.d.Single {
+	if pool.DB.Single {
 		if !k.known {
 			return 0, errors.New("a key before Join")
 		}
@@ -71,7 +64,7 @@ func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) 
 	}
 	if len(k.free) == 0 || time.Since(k.taken) > k.serves {
 		now := time.Now()
-		if k.free, err = sqldb.All(ctx, c.w.Session.Pool.Unprepared(), sqldb.Scalar[int64], reserveKeys, k.table, keysAtOnce); err != nil {
+		if k.free, err = sqldb.All(ctx, pool.Unprepared(), sqldb.Scalar[int64], reserveKeys, k.table, keysAtOnce); err != nil {
 			return 0, err
 		}
 		k.taken = now
@@ -80,8 +73,8 @@ func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) 
 	return key, nil
 }
 
-// count finds out which key of a SQLite table comes next. From then on only this process inserts rows.
-func (k *keys) count(tx *sqldb.Tx) error {
+// Count finds out which key of a SQLite table comes next. From then on only this process inserts rows.
+func (k *Keys) Count(tx *sqldb.Tx) error {
 	if !tx.DB.Single {
 		return nil
 	}
@@ -100,7 +93,7 @@ func (k *keys) count(tx *sqldb.Tx) error {
 }
 
 // note stores in SQLite that keys are given, before rows with these keys are inserted: a deleted row's key is not given again.
-func (k *keys) note(tx *commitTx, given []int64) error {
+func (k *Keys) note(tx *Tx, given []int64) error {
 	if !tx.DB.Single || len(given) == 0 {
 		return nil
 	}

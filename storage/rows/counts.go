@@ -1,4 +1,4 @@
-package storage
+package rows
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func scanUserCount(rows *sql.Rows) (o userCount, err error) {
 
 // countRunning counts the RUNNING runs of the requested projects and users, unless another instance does. On the database of one
 // server, which knows its runs, nothing is requested.
-func (vs *views) countRunning(asks []data.Ask) error {
+func (vs *Views) countRunning(asks []data.Ask) error {
 	var names []data.Name
 	for i := range asks {
 		n := asks[i].Counts
@@ -80,13 +80,13 @@ func countRunning(ctx context.Context, q sqldb.Querier, d *sqldb.DB, names []dat
 }
 
 // CountRunning counts RUNNING runs: see [data.ByKey].
-func (r keyed) CountRunning(ctx context.Context, names []data.Name) (map[data.Name]int, error) {
+func (r *Reader) CountRunning(ctx context.Context, names []data.Name) (map[data.Name]int, error) {
 	sums := make(map[data.Name]int, len(names))
 	return sums, countRunning(ctx, r.q, r.d, names, sums)
 }
 
 // CountQueued counts QUEUED runs: see [data.ByKey].
-func (r keyed) CountQueued(ctx context.Context) (map[data.Name]int, error) {
+func (r *Reader) CountQueued(ctx context.Context) (map[data.Name]int, error) {
 	list, err := sqldb.All(ctx, r.q, scanUserCount, countQueued)
 	sums := make(map[data.Name]int)
 	for _, o := range list {

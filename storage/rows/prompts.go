@@ -1,4 +1,4 @@
-package storage
+package rows
 
 import (
 	"context"
@@ -69,6 +69,8 @@ JOIN prompt_pieces ON id = at ORDER BY at`
 
 	selectMessagesBySeq = `
 SELECT ` + messageColumns + `, key FROM messages WHERE thread_key = ` + threadOfProject + ` AND seq = ANY (?)` + newestFirst
+
+	selectBySeqUntilFull = newestFrom + selectMessagesBySeq + newestUntilFull
 )
 
 func promptCells(p *data.Prompt) []any {
@@ -102,7 +104,7 @@ func pieceCells(p *data.PromptPiece) []any    { return []any{p.ID, string(p.Body
 func pieceUseCells(p *data.PromptPiece) []any { return []any{p.RunKey, p.ID} }
 
 // dropPieces drops the pieces of runs that are gone. A run whose prompt is stored with them is there.
-func (tx *commitTx) dropPieces() error {
+func (tx *Tx) dropPieces() error {
 	p := tx.pending
 	others := make(map[int64]bool)
 	for i := range p.pieces {
@@ -144,7 +146,7 @@ func scanPromptAnd(rows *sql.Rows, more ...any) (p data.Prompt, err error) {
 func scanPrompt(rows *sql.Rows) (data.Prompt, error) { return scanPromptAnd(rows) }
 
 // Prompts lists a run's calls of models with an id behind after: see [data.ByProject].
-func (r reader) Prompts(ctx context.Context, project string, runKey int64, after string, limit int) (data.Page[data.Prompt], error) {
+func (r *Reader) Prompts(ctx context.Context, project string, runKey int64, after string, limit int) (data.Page[data.Prompt], error) {
 	p, err := sqldb.PageOf(ctx, r.q, scanPromptAnd, data.PageBytes, limit, selectPrompts, runKey, project, sqldb.MaxCount, runKey, project, after)
 	if err != nil {
 		return p, err
@@ -153,7 +155,7 @@ func (r reader) Prompts(ctx context.Context, project string, runKey int64, after
 }
 
 // Prompt returns a call of a model: see [data.ByProject].
-func (r reader) Prompt(ctx context.Context, project string, runKey int64, id string) (data.Prompt, error) {
+func (r *Reader) Prompt(ctx context.Context, project string, runKey int64, id string) (data.Prompt, error) {
 	if sqldb.CheckText(id) != nil {
 		return data.Prompt{}, data.ErrNotFound
 	}
@@ -161,7 +163,7 @@ func (r reader) Prompt(ctx context.Context, project string, runKey int64, id str
 }
 
 // PromptPieces returns pieces that runs of a thread use: see [data.ByProject].
-func (r reader) PromptPieces(ctx context.Context, project string, threadKey int64, ids []string) (data.Page[data.PromptPiece], error) {
+func (r *Reader) PromptPieces(ctx context.Context, project string, threadKey int64, ids []string) (data.Page[data.PromptPiece], error) {
 	return sqldb.PageOf(ctx, r.q, func(rows *sql.Rows, more ...any) (p data.PromptPiece, err error) {
 		err = rows.Scan(append([]any{&p.ID, sqldb.Into(&p.Body)}, more...)...)
 		return p, err
@@ -169,6 +171,6 @@ func (r reader) PromptPieces(ctx context.Context, project string, threadKey int6
 }
 
 // MessagesBySeq returns messages of a thread: see [data.ByProject].
-func (r reader) MessagesBySeq(ctx context.Context, project string, threadKey int64, seqs []int64) (data.Page[data.Message], error) {
-	return messagePage(ctx, r.q, r.d, data.PageBytes, len(seqs), selectMessagesBySeq, threadKey, project, r.d.List(seqs))
+func (r *Reader) MessagesBySeq(ctx context.Context, project string, threadKey int64, seqs []int64) (data.Page[data.Message], error) {
+	return messagePage(ctx, r.q, r.d, data.PageBytes, len(seqs), messages{selectMessagesBySeq, selectBySeqUntilFull}, threadKey, project, r.d.List(seqs))
 }

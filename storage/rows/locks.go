@@ -1,4 +1,4 @@
-package storage
+package rows
 
 import (
 	"fmt"
@@ -26,16 +26,16 @@ ROLLBACK TO SAVEPOINT awaiting`
 SELECT id FROM unnest(?::bigint[]) AS wanted (id) WHERE NOT pg_try_advisory_xact_lock(id)`
 )
 
-// runName is a run's name in views.elsewhere.
+// runName is a run's name in Views.elsewhere.
 type runName data.Name
 
-// runsOf is a project or a user in views.elsewhere whose RUNNING runs another instance counts.
+// runsOf is a project or a user in Views.elsewhere whose RUNNING runs another instance counts.
 type runsOf data.Name
 
-// lockViews locks the requested threads, and the names and scopes that have no row yet, before the transaction writes
+// Views locks the requested threads, and the names and scopes that have no row yet, before the transaction writes
 // rows: it waits for no other instance.
-func (tx *commitTx) lockViews(asks []data.Ask) (*views, error) {
-	vs := &views{
+func (tx *Tx) Views(asks []data.Ask) (*Views, error) {
+	vs := &Views{
 		tx: tx, byKey: make(map[int64]*data.View), byName: make(map[data.Name]*data.View),
 		names: make(map[data.Name]data.NamedRun), remembered: make(map[string]data.Remembered),
 		living: make(map[string]bool), running: make(map[data.Name]int),
@@ -44,7 +44,7 @@ func (tx *commitTx) lockViews(asks []data.Ask) (*views, error) {
 }
 
 // lock locks the threads, in the order of their keys, and finds those that are locked elsewhere.
-func (vs *views) lock(asks []data.Ask) error {
+func (vs *Views) lock(asks []data.Ask) error {
 	threads, names := make(map[int64]bool), make(map[data.Name]bool)
 	for i := range asks {
 		if a := &asks[i]; a.Thread != 0 {
@@ -70,7 +70,7 @@ func (vs *views) lock(asks []data.Ask) error {
 	for _, h := range heads {
 		v := vs.empty()
 		v.Exists, v.Thread = true, h
-		vs.keep(v)
+		vs.Keep(v)
 		delete(threads, h.Key)
 	}
 	if err != nil || vs.tx.DB.Single {
@@ -96,7 +96,7 @@ func (vs *views) lock(asks []data.Ask) error {
 // await waits a moment for the thread of the first ask that has been deferred too often, so that decisions of other
 // instances cannot keep it waiting for ever. The transaction has locked no other thread yet: two instances never wait for
 // each other.
-func (vs *views) await(asks []data.Ask, named []data.ThreadHead) error {
+func (vs *Views) await(asks []data.Ask, named []data.ThreadHead) error {
 	i := slices.IndexFunc(asks, func(a data.Ask) bool { return a.Await })
 	if i < 0 || vs.tx.DB.Single {
 		return nil
@@ -120,7 +120,7 @@ func (vs *views) await(asks []data.Ask, named []data.ThreadHead) error {
 // lockNew locks the names of new threads, and of runs and scopes, for which there is no row to lock. Otherwise an INSERT
 // would wait for the transaction of another instance with an equal one. It also locks the projects and users whose RUNNING runs
 // are counted, until the transaction has added to them.
-func (vs *views) lockNew(asks []data.Ask, threads map[data.Name]bool) error {
+func (vs *Views) lockNew(asks []data.Ask, threads map[data.Name]bool) error {
 	wanted := make(map[int64][]any)
 	add := func(what any, kind string, parts ...string) {
 		sum := fnv.New64a()
@@ -154,9 +154,9 @@ func (vs *views) lockNew(asks []data.Ask, threads map[data.Name]bool) error {
 	return err
 }
 
-// defers reports whether a decision cannot be taken now, because another instance has locked its rows. Later
+// Defers reports whether a decision cannot be taken now, because another instance has locked its rows. Later
 // decisions about the same thread are deferred too, which keeps their order.
-func (vs *views) defers(a *data.Ask) bool {
+func (vs *Views) Defers(a *data.Ask) bool {
 	if len(vs.elsewhere) == 0 {
 		return false
 	}
@@ -167,7 +167,7 @@ func (vs *views) defers(a *data.Ask) bool {
 	if !vs.elsewhere[thread] && !vs.elsewhere[runName(a.RunName)] && !vs.elsewhere[a.Scope] {
 		return false
 	}
-	if v := vs.of(a); v.Exists {
+	if v := vs.Of(a); v.Exists {
 		vs.elsewhere[v.Thread.Key], vs.elsewhere[threadName(&v.Thread)] = true, true
 	} else if thread != any(data.Name{}) {
 		vs.elsewhere[thread] = true

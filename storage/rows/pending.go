@@ -1,4 +1,4 @@
-package storage
+package rows
 
 import (
 	"errors"
@@ -145,20 +145,54 @@ func (p *pending) reset() {
 	p.uses, p.pieces, p.audit, p.ended, p.calls, p.raises, p.cancels = nil, nil, nil, nil, nil, nil, nil
 }
 
-// commitTx is the transaction of a batch.
-type commitTx struct {
-	*sqldb.Tx
-	c       *committer
-	now     time.Time
-	pending *pending
-	deletes []*data.Delete
-	events  []data.StoredEvent
+// Commits has what the transactions of one writer share: their memory, and the keys of new rows. The writer's lock guards it, but for the
+// Keys.
+type Commits struct {
+	Threads, Runs Keys
+	Packer        eventlog.Packer
 
+	codec   *eventlog.Codec
+	pending pending
+}
+
+// NewCommits returns the Commits of a writer.
+func NewCommits(codec *eventlog.Codec) *Commits {
+	return &Commits{
+		Threads: Keys{table: "threads", serves: threadKeysFor}, Runs: Keys{table: "runs", serves: runKeysFor}, codec: codec,
+	}
+}
+
+// Begin returns the transaction of a batch before it has begun: then the caller sets its Tx and Now.
+func (c *Commits) Begin() *Tx {
+	c.pending.reset() // the last transaction may have failed
+	return &Tx{c: c, pending: &c.pending}
+}
+
+// Tx is the transaction of a batch.
+type Tx struct {
+	*sqldb.Tx
+	Now    time.Time
+	Events []data.StoredEvent // to be written at its end
+
+	c         *Commits
+	pending   *pending
+	deletes   []*data.Delete
 	committed []func() // called once it is committed
 }
 
-// put makes rows pending. Deletions are carried out after all rows of the batch: see applyDeletes.
-func (tx *commitTx) put(rows []data.Row) error {
+// Done notes that the transaction is committed, unless err.
+func (tx *Tx) Done(err error) error {
+	if err != nil {
+		return err
+	}
+	for _, note := range tx.committed {
+		note()
+	}
+	return nil
+}
+
+// Put makes rows pending. Deletions are carried out after all rows of the batch: see Delete.
+func (tx *Tx) Put(rows []data.Row) error {
 	for _, row := range rows {
 		if err := tx.putOne(row); err != nil {
 			return tx.Fail(fmt.Errorf("%T: %w", row, err))
@@ -167,7 +201,7 @@ func (tx *commitTx) put(rows []data.Row) error {
 	return nil
 }
 
-func (tx *commitTx) putOne(row data.Row) error {
+func (tx *Tx) putOne(row data.Row) error {
 	p := tx.pending
 	switch row := row.(type) {
 	case *data.Thread:
@@ -205,7 +239,7 @@ func (tx *commitTx) putOne(row data.Row) error {
 	case *data.Node:
 		p.nodes.put(label{row.RunKey, row.NodeID}, row)
 	case *data.Message:
-		p.putMessage(row, tx.now)
+		p.putMessage(row, tx.Now)
 	case *data.Hide:
 		for i := range p.messages.rows {
 			if m := &p.messages.rows[i]; hidden(row, m) {
@@ -350,17 +384,17 @@ func (p *pending) answer(row *data.Answer) {
 	p.answers.put(label{row.RunKey, row.ID}, row)
 }
 
-// flush writes the pending rows. Rows come after the rows they refer to, changes of stored rows before rows that replace these,
+// Flush writes the pending rows. Rows come after the rows they refer to, changes of stored rows before rows that replace these,
 // and a run leaves RUNNING or WAITING before another run of its thread enters. Ends come before begins in each table, so a
 // transaction with both takes at most two write batches.
-func (tx *commitTx) flush() error {
+func (tx *Tx) Flush() error {
 	if err := tx.writePending(); err != nil {
 		return err
 	}
 	return tx.Send()
 }
 
-func (tx *commitTx) writePending() error {
+func (tx *Tx) writePending() error {
 	p := tx.pending
 	active := func(h data.RunHead) bool { return h.Status == data.Running || h.Status == data.Waiting }
 	leaving, entering := divide(p.heads.rows, active)
@@ -376,7 +410,7 @@ func (tx *commitTx) writePending() error {
 	left, placed := divide(p.places.rows, func(p data.Place) bool { return p.Todo != data.NoTodo })
 	sqldb.Write(tx.Tx, left, deletePlace, leftCells)
 
-	if err := errors.Join(tx.c.threadKeys.note(tx, p.threads.keys), tx.c.runKeys.note(tx, p.runs.keys)); err != nil {
+	if err := errors.Join(tx.c.Threads.note(tx, p.threads.keys), tx.c.Runs.note(tx, p.runs.keys)); err != nil {
 		return err
 	}
 	sqldb.Write(tx.Tx, p.threads.rows, insertThread, threadCells)
@@ -426,23 +460,23 @@ func (tx *commitTx) writePending() error {
 	return tx.Err()
 }
 
-// finish writes the pending rows, then the events.
-func (tx *commitTx) finish() error {
+// Finish writes the pending rows, then the events.
+func (tx *Tx) Finish() error {
 	if err := tx.writePending(); err != nil {
 		return err
 	}
-	defer tx.c.packer.Done()
-	list, err := tx.c.packer.Pack(tx.events)
+	defer tx.c.Packer.Done()
+	list, err := tx.c.Packer.Pack(tx.Events)
 	if err != nil {
 		return tx.Fail(err)
 	}
-	tx.events = nil
+	tx.Events = nil
 	sqldb.Write(tx.Tx, list, insertEvents, func(r *eventlog.Row) []any {
 		payload := any(r.Payload)
 		if tx.DB.Single { // whose text is not bytes
 			payload = string(r.Payload)
 		}
-		return []any{r.Thread, r.First, r.Last, r.Run, tx.now, payload}
+		return []any{r.Thread, r.First, r.Last, r.Run, tx.Now, payload}
 	})
 	return tx.Send()
 }

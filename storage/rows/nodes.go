@@ -1,4 +1,4 @@
-package storage
+package rows
 
 import (
 	"bytes"
@@ -109,7 +109,7 @@ func toldOutput(s *data.Step) json.RawMessage {
 }
 
 // writeSteps writes the pending steps and nodes.
-func (tx *commitTx) writeSteps() error {
+func (tx *Tx) writeSteps() error {
 	p := tx.pending
 	if len(p.steps.rows)+len(p.nodes.rows) == 0 {
 		return tx.Err()
@@ -139,7 +139,7 @@ func (tx *commitTx) writeSteps() error {
 }
 
 // toldNodes returns the nodes whose state is implied by a step that is about to change while the node does not.
-func (tx *commitTx) toldNodes(steps map[label]int) ([]data.Node, error) {
+func (tx *Tx) toldNodes(steps map[label]int) ([]data.Node, error) {
 	var runs [][]any
 	for key := range steps {
 		if tx.pending.nodes.get(key) == nil && tx.pending.runs.get(key.of) == nil {
@@ -175,12 +175,12 @@ func scanNode(rows *sql.Rows) (n data.Node, err error) {
 }
 
 // Nodes returns the states of the run's nodes, by their ids.
-func (r keyed) Nodes(ctx context.Context, runKey int64) ([]data.Node, error) {
+func (r *Reader) Nodes(ctx context.Context, runKey int64) ([]data.Node, error) {
 	return latestNodes(ctx, r.q, selectNodes, runKey, runKey)
 }
 
 // NodeStates is Nodes of a project's run, without their outputs.
-func (r reader) NodeStates(ctx context.Context, project string, runKey int64) ([]data.Node, error) {
+func (r *Reader) NodeStates(ctx context.Context, project string, runKey int64) ([]data.Node, error) {
 	return latestNodes(ctx, r.q, selectNodeStates, runKey, project, runKey, project)
 }
 
