@@ -10,6 +10,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/lists"
 	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
@@ -48,7 +49,7 @@ func TestPageAgreesWithItsTotal(t *testing.T) {
 	}
 	add()
 	adding := func() sqldb.Querier { return &between{Querier: db.read, happens: add} }
-	read := func() reader { return reader{q: adding(), d: db.d} }
+	read := func() lists.Reader { return lists.NewReader(db.d, adding(), sqldb.Turns{}) }
 	readRows := func() *rows.Reader { return rows.NewReader(db.d, adding(), nil, nil, sqldb.Turns{}) }
 	runs, err := read().Runs(ctx, data.RunFilter{Project: "p", Count: true})
 	agrees(t, "runs", runs, err)

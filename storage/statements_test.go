@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -18,6 +20,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/lists"
 	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/storagetest"
 )
@@ -105,29 +108,7 @@ func listsUser(name string) bool {
 func TestStatementsUseIndexes(t *testing.T) {
 	t.Parallel()
 	statements := allStatements(t)
-	maps.Copy(statements, filteredRuns())
-	maps.Copy(statements, searchedRuns())
-	for name, f := range map[string]data.AuditFilter{
-		"all": {}, "an actor": {Actor: "a"}, "an action": {Action: "a"}, "a user": {User: "a"}, "a run": {Run: "a"}, "since": {Since: time.Now()},
-		"an hour": {Since: time.Now(), Until: time.Now()}, "an actor since": {Actor: "a", Since: time.Now()},
-		"an actor and an action": {Actor: "a", Action: "a"},
-	} {
-		where, _ := whereAudit(&f)
-		statements["audit of "+name] = listAudit + countAudit + where + auditCounted + pageOfAudit + where + belowAudit
-		statements["uncounted audit of "+name] = listAudit + sqldb.Uncounted + pageOfAudit + where + belowAudit
-	}
-	for _, count := range []string{sqldb.Uncounted, countThreads} {
-		statements["threads of a user with "+count] = listedColumns + `, (` + count + threadsOfUser
-	}
-	for _, count := range []string{sqldb.Uncounted, countAllThreads} {
-		statements["threads of all with "+count] = listedColumns + `, (` + count + threadsOfAll
-	}
-	for _, count := range []string{sqldb.Uncounted, countAskedIn} {
-		statements["questions with "+count] = listQuestions + count + askedIn
-	}
-	for _, count := range []string{sqldb.Uncounted, countAskedOf} {
-		statements["questions of a user with "+count] = listQuestions + count + askedOf
-	}
+	maps.Copy(statements, listed(t))
 	t.Run("sqlite", func(t *testing.T) {
 		db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 		for _, name := range slices.Sorted(maps.Keys(statements)) {
@@ -255,7 +236,7 @@ func scansSQLite(line string) bool {
 	if !strings.HasPrefix(line, "SCAN ") {
 		return false
 	}
-	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted", "SCAN asked", "SCAN plain", "SCAN page", "SCAN sized", "SCAN several", "SCAN opened", "SCAN named", "SCAN begun", "SCAN span", "SCAN (subquery-"} {
+	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted", "SCAN asked", "SCAN plain", "SCAN page", "SCAN sized", "SCAN several", "SCAN opened", "SCAN named", "SCAN begun", "SCAN span", "SCAN run_terms EXISTS", "SCAN (subquery-"} {
 		if strings.HasPrefix(line, fine) {
 			return false
 		}
@@ -341,43 +322,80 @@ func execAll(t *testing.T, conn *sqlx.Conn, statements ...string) (string, error
 	return strings.Join(lines, "\n"), err
 }
 
-// filteredRuns are the statements of Runs for each filter a transport may give it.
-func filteredRuns() map[string]string {
-	return runStatements(search{}, map[string]data.RunFilter{
+// listed returns the statements of lists by each filter that a transport may give, in the words of PostgreSQL.
+func listed(t *testing.T) map[string]string {
+	t.Helper()
+	db, ctx, now := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db")), t.Context(), time.Now()
+	begun, statements := constants(t)["selectBegun"], make(map[string]string)
+	note := func(name string, list func(r lists.Reader, count bool) error) {
+		for _, count := range []bool{true, false} {
+			rec := &recorder{Querier: db.read}
+			must(t, list(lists.NewReader(db.d, rec, sqldb.Turns{}), count))
+			queries := slices.DeleteFunc(rec.queries, func(query string) bool { return query == begun })
+			if !count {
+				name = "uncounted " + name
+			} else {
+				statements["count of "+name] = queries[1] // of an empty page
+			}
+			statements[name] = queries[0]
+		}
+	}
+	for name, f := range map[string]data.RunFilter{
 		"": {}, "user": {User: "u"}, "status": {Statuses: []data.Status{"s"}}, "agent": {Agent: "a"}, "workflow": {WorkflowID: "w"},
 		"statuses": {Statuses: []data.Status{"a", "b", "c"}}, "statuses, oldest first": {Statuses: []data.Status{"a", "b"}, Oldest: true},
-		"oldest first": {Oldest: true}, "until": {Until: time.Now()},
-		"thread": {ThreadKey: 1}, "since": {Since: time.Now()}, "agent since": {Agent: "a", Since: time.Now()},
-		"user since": {User: "u", Since: time.Now()}, "status since": {Statuses: []data.Status{"s"}, Since: time.Now()},
-		"workflow since":  {WorkflowID: "w", Since: time.Now()},
-		"user and status": {User: "u", Statuses: []data.Status{"s"}}, "workflow and statuses since": {Agent: "a", Statuses: []data.Status{"a", "b"}, Since: time.Now()},
-		"user and statuses of a thread": {ThreadKey: 1, User: "u", Statuses: []data.Status{"s"}, Oldest: true}, "thread from then": {ThreadKey: 1, Since: time.Now()},
+		"oldest first": {Oldest: true}, "until": {Until: now},
+		"thread": {ThreadKey: 1}, "since": {Since: now}, "agent since": {Agent: "a", Since: now},
+		"user since": {User: "u", Since: now}, "status since": {Statuses: []data.Status{"s"}, Since: now},
+		"workflow since":  {WorkflowID: "w", Since: now},
+		"user and status": {User: "u", Statuses: []data.Status{"s"}}, "workflow and statuses since": {Agent: "a", Statuses: []data.Status{"a", "b"}, Since: now},
+		"user and statuses of a thread": {ThreadKey: 1, User: "u", Statuses: []data.Status{"s"}, Oldest: true}, "thread from then": {ThreadKey: 1, Since: now},
 		"a name alone": {Text: "!"},
-	})
-}
-
-// searchedRuns returns those of searches by terms.
-func searchedRuns() map[string]string {
-	return runStatements(search{terms: "t"}, map[string]data.RunFilter{
-		"text": {Text: "t"}, "text, oldest first": {Text: "t", Oldest: true}, "text since": {Text: "t", Since: time.Now()},
+		// By terms.
+		"text": {Text: "t"}, "text, oldest first": {Text: "t", Oldest: true}, "text since": {Text: "t", Since: now},
 		"tags": {Tags: []string{"a", "b"}}, "text, user and statuses": {Text: "t", User: "u", Statuses: []data.Status{"a", "b"}},
-		"text, user and time": {Text: "t", User: "u", Since: time.Now()}, "text, statuses and time": {Text: "t", Statuses: []data.Status{"a"}, Since: time.Now(), Oldest: true},
-	})
+		"text, user and time": {Text: "t", User: "u", Since: now}, "text, statuses and time": {Text: "t", Statuses: []data.Status{"a"}, Since: now, Oldest: true},
+		"text and tags": {Text: "t", Tags: []string{"a"}},
+	} {
+		note("runs of "+name, func(r lists.Reader, count bool) error {
+			f.Project, f.Count = "p", count
+			_, err := r.Runs(ctx, f)
+			return err
+		})
+	}
+	for name, f := range map[string]data.AuditFilter{
+		"all": {}, "an actor": {Actor: "a"}, "an action": {Action: "a"}, "a user": {User: "a"}, "a run": {Run: "a"}, "since": {Since: now},
+		"an hour": {Since: now, Until: now}, "an actor since": {Actor: "a", Since: now},
+		"an actor and an action": {Actor: "a", Action: "a"},
+	} {
+		note("audit of "+name, func(r lists.Reader, count bool) error {
+			f.Project, f.Count = "p", count
+			_, err := r.Audit(ctx, f)
+			return err
+		})
+	}
+	for name, user := range map[string]string{"all": "", "a user": "u"} {
+		note("threads of "+name, func(r lists.Reader, count bool) error {
+			_, err := r.Threads(ctx, data.ThreadFilter{Project: "p", User: user, Count: count})
+			return err
+		})
+		note("questions of "+name, func(r lists.Reader, count bool) error {
+			_, err := r.Questions(ctx, data.QuestionFilter{Project: "p", User: user, Count: count})
+			return err
+		})
+	}
+	return statements
 }
 
-// runStatements returns the statements for lists by some filters, in the words of PostgreSQL.
-func runStatements(by search, filters map[string]data.RunFilter) map[string]string {
-	queries := make(map[string]string)
-	for name, f := range filters {
-		f.Project = "p"
-		count, none := statement{oldest: f.Oldest}, new(statement)
-		count.countRuns(&f, by, make([]any, 2))
-		none.add(sqldb.Uncounted)
-		queries["uncounted runs of "+name] = listOfRuns(&f, by, none, make([]any, 2)).String()
-		queries["runs of "+name] = listOfRuns(&f, by, &count, make([]any, 2)).String()
-		queries["count of runs of "+name] = count.String()
-	}
-	return queries
+// recorder is a Querier that notes statements.
+type recorder struct {
+	sqldb.Querier
+	queries []string
+	args    []any // of the last one
+}
+
+func (r *recorder) Query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+	r.queries, r.args = append(r.queries, query), args
+	return r.Querier.Query(ctx, query, args)
 }
 
 var startsStatement = regexp.MustCompile(`^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b`)
@@ -400,7 +418,7 @@ func constants(t *testing.T) map[string]string {
 	t.Helper()
 	exprs, texts := make(map[string]ast.Expr), make(map[string]string)
 	var files []string
-	for _, room := range []string{"", "sqldb", "members", "rows"} {
+	for _, room := range []string{"", "sqldb", "members", "rows", "lists"} {
 		found, err := filepath.Glob(filepath.Join(room, "*.go"))
 		must(t, err)
 		files = append(files, found...)

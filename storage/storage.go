@@ -32,10 +32,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/lists"
 	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
@@ -90,16 +92,16 @@ const DefaultLease = 6 * time.Second
 
 // DB is an open database. Reads may be called concurrently; writes run one at a time.
 type DB struct {
-	*lookups   // the reads by keys and names
-	reader     // the lists of a project
-	*committer // the batches of the joined instance, and keys for their rows
+	*lookups     // the reads by keys and names
+	lists.Reader // the lists of a project
+	*committer   // the batches of the joined instance, and keys for their rows
 	*members.Registry
 	accounts
 	saved
 	attachments
 	sealer
 	retention
-	counter
+	lists.Counter
 
 	cfg     Config
 	d       *sqldb.DB
@@ -111,7 +113,11 @@ type DB struct {
 	lock    *sqlite.Lock // nil unless cfg.Serve on SQLite
 }
 
-var _ data.Store = (*DB)(nil)
+var (
+	_ data.Store   = (*DB)(nil)
+	_ data.Counter = (*DB)(nil)
+	_ data.Ledger  = (*DB)(nil)
+)
 
 // Open connects to the database and checks its schema. It fails with ErrLocked when cfg.Serve is set and another server serves the
 // database, and with ErrSchema when the database must be migrated first.
@@ -161,13 +167,13 @@ func (db *DB) open(ctx context.Context) (err error) {
 		pages = sqldb.TurnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}
 	db.lookups = &lookups{Reader: rows.NewReader(db.d, db.read, db.looks, db.codec, pages), read: db.read}
-	db.reader = reader{q: db.read, d: db.d, searches: sqldb.TurnsOf(max(db.cfg.Readers/4, 1))}
+	db.Reader = lists.NewReader(db.d, db.read, sqldb.TurnsOf(max(db.cfg.Readers/4, 1)))
 	db.committer = &committer{
 		w: members.NewWriter(db.cfg.member(db.d), &db.w, db.lock), cfg: db.cfg, d: db.d, read: db.read, rows: rows.NewCommits(db.codec),
 	}
 	db.Registry = members.NewRegistry(db.committer.w, db.read, db.watcher)
 	b := db.beside()
-	db.accounts, db.saved, db.attachments, db.retention, db.counter = accounts(b), saved(b), attachments(b), retention(b), counter(b)
+	db.accounts, db.saved, db.attachments, db.retention, db.Counter = accounts(b), saved(b), attachments(b), retention(b), lists.NewCounter(b.w, b.read)
 	db.sealer = sealer{b, db.cfg, db.codec}
 	if err := db.checkSessions(ctx); err != nil {
 		return err
@@ -271,7 +277,7 @@ func (c Config) database() (Config, *sqldb.DB, error) {
 	d, err := sqldb.New(sqldb.Config{
 		URL: c.URL, Readers: c.Readers, Writers: 2 + chunksWritten, Timeout: c.Timeout, LockTimeout: c.LockTimeout, ConnectTimeout: c.ConnectTimeout,
 		WriteTimeout: max(c.Lease/3, time.Second), // a slow commit does not renew the lease
-		Words:        sqliteWords, Guards: rows.Guards,
+		Words:        slices.Concat(lists.Words, rows.Words), Guards: rows.Guards,
 	})
 	if err == nil && c.migrations == nil {
 		c.migrations = migrationsOf(d.Name)
@@ -306,13 +312,6 @@ func Cluster(ctx context.Context, cfg Config) (list []data.Server, err error) {
 	defer func() { err = errors.Join(err, reads.Close()) }()
 	return members.Servers(ctx, reads, nil)
 }
-
-// sqliteWords are for SQLite's full-text search, which has one writer.
-var sqliteWords = append([]string{
-	keysByTerms, "SELECT run_terms.rowid AS key, 0 AS at FROM run_terms WHERE run_terms MATCH ?",
-	"run_terms.terms @@ ?", "run_terms MATCH ?",
-	"run_terms.run_key", "run_terms.rowid",
-}, rows.Words...)
 
 var (
 	// ErrSchema means that the database has no schema, or not the one this program needs.

@@ -1,4 +1,4 @@
-package storage
+package lists
 
 import (
 	"context"
@@ -35,7 +35,7 @@ const (
 )
 
 // Stats returns statistics of a project's runs: see [data.Counter].
-func (c counter) Stats(ctx context.Context, project string, step time.Duration, from, now time.Time) (s data.Stats, err error) {
+func (c Counter) Stats(ctx context.Context, project string, step time.Duration, from, now time.Time) (s data.Stats, err error) {
 	err = c.read.Snapshot(ctx, func(q sqldb.Querier) (err error) {
 		s, err = stats(ctx, q, project, step, from, now)
 		return err

@@ -1,4 +1,4 @@
-package storage
+package lists
 
 import (
 	"cmp"
@@ -47,8 +47,6 @@ DELETE FROM budget_raises WHERE (since, project_id, budget, subject) IN (
 	SELECT since, project_id, budget, subject FROM budget_raises WHERE since < ? ORDER BY since LIMIT ?)`
 )
 
-var _ data.Ledger = (*DB)(nil)
-
 // usageRow is a row of usage_days.
 type usageRow struct {
 	project string
@@ -93,7 +91,7 @@ func addUsage(tx *sqldb.Tx, list []call) error {
 }
 
 // Usage returns the usage of a project's model calls: see [data.Ledger].
-func (c counter) Usage(ctx context.Context, f data.UsageFilter) (list []data.UsageSum, err error) {
+func (c Counter) Usage(ctx context.Context, f data.UsageFilter) (list []data.UsageSum, err error) {
 	f.Since, f.Until = data.Day(f.Since), data.Day(f.Until)
 	sums := make(map[data.UsageKey]*data.UsageSum)
 	add := func(sum *data.UsageSum) {
@@ -130,7 +128,7 @@ func (c counter) Usage(ctx context.Context, f data.UsageFilter) (list []data.Usa
 }
 
 // Spent returns the spending of spenders: see [data.Reader].
-func (c counter) Spent(ctx context.Context, project string, from, until time.Time) (list []data.Spending, err error) {
+func (c Counter) Spent(ctx context.Context, project string, from, until time.Time) (list []data.Spending, err error) {
 	sums := make(map[data.Spender]*data.Spending)
 	add := func(project string, u *data.UsageSum) {
 		who := data.Spender{Project: project, User: u.User, Agent: u.Agent}

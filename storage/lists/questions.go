@@ -1,4 +1,4 @@
-package storage
+package lists
 
 import (
 	"context"
@@ -55,7 +55,7 @@ func scanQuestion(rows *sql.Rows, more ...any) (q data.Question, err error) {
 }
 
 // Questions lists the open interrupts of a project's runs, oldest first. The default limit is 50.
-func (r reader) Questions(ctx context.Context, f data.QuestionFilter) (data.Page[data.Question], error) {
+func (r Reader) Questions(ctx context.Context, f data.QuestionFilter) (data.Page[data.Question], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}

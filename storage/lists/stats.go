@@ -1,4 +1,4 @@
-package storage
+package lists
 
 import (
 	"cmp"
@@ -51,8 +51,6 @@ DELETE FROM stats_buckets WHERE (project_id, step, at) IN (
 // rolledUpAtOnce is how many rows of each table one transaction adds to the buckets at most: commits wait for it.
 const rolledUpAtOnce = 100
 
-var _ data.Counter = (*DB)(nil)
-
 // countable is a row of ended_runs or model_calls.
 type countable struct {
 	key     int64
@@ -83,11 +81,17 @@ func (c *call) countable() countable {
 	return countable{key: c.key, project: c.Project, count: c.Count}
 }
 
-// counter stores run statistics.
-type counter beside
+// Counter has the statistics of runs and the usage of model calls.
+type Counter struct {
+	w    *members.Writer
+	read *sqldb.Pool
+}
+
+// NewCounter returns the Counter of a database. It writes beside the commits.
+func NewCounter(w *members.Writer, read *sqldb.Pool) Counter { return Counter{w, read} }
 
 // RollUp adds the rows that were inserted since its last call to the buckets: see [data.Counter].
-func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
+func (c Counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 	err = members.InTurns(ctx, func() (more bool, err error) {
 		some := 0
 		err = c.w.Aside(ctx, func(tx *sqldb.Tx) error {

@@ -1,4 +1,4 @@
-package storage
+package lists
 
 import (
 	"context"
@@ -72,7 +72,7 @@ func filterAudit(f *data.AuditFilter) (string, []any) {
 }
 
 // Audit lists the requests that changed a project, latest first. The default limit is 50. Its rows are small.
-func (r reader) Audit(ctx context.Context, f data.AuditFilter) (data.Page[data.Audit], error) {
+func (r Reader) Audit(ctx context.Context, f data.AuditFilter) (data.Page[data.Audit], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
@@ -80,12 +80,12 @@ func (r reader) Audit(ctx context.Context, f data.AuditFilter) (data.Page[data.A
 		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
 	}
 	if f.Searches() {
-		return searched(ctx, r, func(ctx context.Context, r reader) (data.Page[data.Audit], error) { return r.audit(ctx, &f) })
+		return searched(ctx, r, func(ctx context.Context, r Reader) (data.Page[data.Audit], error) { return r.audit(ctx, &f) })
 	}
 	return r.audit(ctx, &f)
 }
 
-func (r reader) audit(ctx context.Context, f *data.AuditFilter) (p data.Page[data.Audit], err error) {
+func (r Reader) audit(ctx context.Context, f *data.AuditFilter) (p data.Page[data.Audit], err error) {
 	where, args := whereAudit(f)
 	count, counting := countAudit+where+auditCounted, append(slices.Clip(args), sqldb.MaxCount+1)
 	if !f.Count {
