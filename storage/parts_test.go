@@ -36,8 +36,8 @@ func TestHousekeepingGoesInParts(t *testing.T) {
 	}
 	must(t, db.Commit(ctx, 1, &data.Batch{Rows: rows}))
 	for table, tidy := range map[string]func() error{
-		"idempotency_keys": func() error { return db.ForgetKeys(ctx, now) },
-		"memos":            func() error { return db.Prune(ctx, now) },
+		"idempotency_keys": func() error { return db.Retention.ForgetKeys(ctx, now) },
+		"memos":            func() error { return db.Retention.Prune(ctx, now) },
 	} {
 		parts = 0
 		must(t, tidy())
@@ -94,7 +94,7 @@ func TestDaysEndByTheDatabasesClock(t *testing.T) {
 	must(t, err)
 	defer db.Close()
 	must(t, db.Join(t.Context(), "instance", ""))
-	if _, err := db.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil {
+	if _, err := db.Retention.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	days, err := sqldb.All(t.Context(), db.read, sqldb.Scalar[string], selectPartitions)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/janitor"
+	"github.com/batonrun/baton/storage/eventlog"
 	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
@@ -48,13 +49,17 @@ SELECT s.run_key, s.first_event_id, s.last_event_id,
 FROM run_spans s WHERE s.run_key = ANY (?) LIMIT ?`
 )
 
-// retention removes old data.
-type retention beside
+// Retention seals events, and removes old data.
+type Retention struct {
+	beside
+	cfg   Config
+	codec *eventlog.Codec
+}
 
-var _ data.Retainer = (*DB)(nil)
+var _ data.Retainer = Retention{}
 
 // Projects implements [data.Retainer]. It steps from one to the next in three indexes, each in its own order.
-func (r retention) Projects(ctx context.Context) (projects []string, err error) {
+func (r Retention) Projects(ctx context.Context) (projects []string, err error) {
 	for _, query := range []string{nextProjectOfRuns, nextProjectOfAttachments, nextProjectOfAudit} {
 		for last := ""; ; {
 			last, err = sqldb.One(ctx, r.read, sqldb.Scalar[string], query, last)
@@ -72,14 +77,14 @@ func (r retention) Projects(ctx context.Context) (projects []string, err error) 
 }
 
 // EndedRuns implements [data.Retainer].
-func (r retention) EndedRuns(ctx context.Context, project string, before time.Time, after data.EndedRun, limit int) ([]data.EndedRun, error) {
+func (r Retention) EndedRuns(ctx context.Context, project string, before time.Time, after data.EndedRun, limit int) ([]data.EndedRun, error) {
 	return sqldb.All(ctx, r.read, func(rows *sql.Rows) (e data.EndedRun, err error) {
 		return sqldb.Scan(rows, &e, &e.Key, &e.Thread, sqldb.Into(&e.CreatedAt), sqldb.Into(&e.FinishedAt), &e.Events)
 	}, selectEndedRuns, sqldb.Time(before), project, sqldb.Time(before), sqldb.Time(after.CreatedAt), after.Key, limit)
 }
 
 // EventsOf implements [data.Retainer].
-func (r retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]data.EventsSize, error) {
+func (r Retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]data.EventsSize, error) {
 	sizes := make(map[int64]data.EventsSize)
 	_, err := sqldb.All(ctx, r.read, func(rows *sql.Rows) (struct{}, error) {
 		var run, first, last, plain, sealed int64
@@ -137,7 +142,7 @@ func scanRecorded(rows *sql.Rows) (r recorded, err error) {
 // Prune removes rows that are no longer needed. These are the records (of Do, CallTool, Ask, Next) of earlier generations of a
 // run and of runs that ended a day ago; fenced instances without runs that started at least a day ago; and API keys that
 // were revoked or expired 90 days ago. Call it every few minutes. It blocks commits only for moments.
-func (r retention) Prune(ctx context.Context, now time.Time) error {
+func (r Retention) Prune(ctx context.Context, now time.Time) error {
 	before, after := sqldb.Time(now.Add(-keepAfter)), int64(0)
 	err := members.InTurns(ctx, func() (more bool, err error) {
 		list, err := sqldb.All(ctx, r.read, scanRecorded, selectRecorded, before, after)
@@ -164,7 +169,7 @@ func (r retention) Prune(ctx context.Context, now time.Time) error {
 }
 
 // ForgetKeys removes the idempotency keys that were put before a time.
-func (r retention) ForgetKeys(ctx context.Context, before time.Time) error {
+func (r Retention) ForgetKeys(ctx context.Context, before time.Time) error {
 	_, err := r.w.Tidy(ctx, forgetKeys, sqldb.Time(before))
 	return err
 }
@@ -181,7 +186,7 @@ SELECT count(*) FROM audit WHERE project_id = ? AND at < ?`
 )
 
 // ForgetAudit deletes a project's audit rows before a time and returns their number; with dry it only counts.
-func (r retention) ForgetAudit(ctx context.Context, project string, before time.Time, dry bool) (n int, err error) {
+func (r Retention) ForgetAudit(ctx context.Context, project string, before time.Time, dry bool) (n int, err error) {
 	if dry {
 		return sqldb.One(ctx, r.read, sqldb.Scalar[int], countOldAudit, project, sqldb.Time(before))
 	}
@@ -199,4 +204,9 @@ func (r retention) ForgetAudit(ctx context.Context, project string, before time.
 			return n, err
 		}
 	}
+}
+
+// ExpireAttachments implements [data.Retainer].
+func (r Retention) ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (int, error) {
+	return Attachments{r.beside}.ExpireAttachments(ctx, project, user, before, dry)
 }

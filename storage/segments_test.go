@@ -45,7 +45,7 @@ func TestSegmentsAreDecompressedOnce(t *testing.T) {
 		said[i] = data.StoredEvent{ThreadKey: 1, ID: int64(i + 1), RunKey: int64(i/perRun + 1), Kind: agui.TypeCustom, Payload: []byte(payload)}
 	}
 	must(t, db.Commit(ctx, 1, &data.Batch{Rows: rows, Events: said}))
-	if n, err := db.Seal(ctx, now.Add(48*time.Hour)); err != nil || n != events {
+	if n, err := db.Retention.Seal(ctx, now.Add(48*time.Hour)); err != nil || n != events {
 		t.Fatalf("%d events are sealed: %v", n, err)
 	}
 	segments, err := sqldb.One(ctx, db.read, sqldb.Scalar[int64], "SELECT count(*) FROM event_segments")

@@ -29,6 +29,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"runtime"
@@ -96,12 +97,12 @@ type DB struct {
 	lists.Reader // the lists of a project
 	*committer   // the batches of the joined instance, and keys for their rows
 	*members.Registry
-	accounts
 	saved
-	attachments
-	sealer
-	retention
 	lists.Counter
+
+	Accounts    Accounts
+	Attachments Attachments
+	Retention   Retention
 
 	cfg     Config
 	d       *sqldb.DB
@@ -113,11 +114,7 @@ type DB struct {
 	lock    *sqlite.Lock // nil unless cfg.Serve on SQLite
 }
 
-var (
-	_ data.Store   = (*DB)(nil)
-	_ data.Counter = (*DB)(nil)
-	_ data.Ledger  = (*DB)(nil)
-)
+var _ data.Store = (*DB)(nil)
 
 // Open connects to the database and checks its schema. It fails with ErrLocked when cfg.Serve is set and another server serves the
 // database, and with ErrSchema when the database must be migrated first.
@@ -173,8 +170,8 @@ func (db *DB) open(ctx context.Context) (err error) {
 	}
 	db.Registry = members.NewRegistry(db.committer.w, db.read, db.watcher)
 	b := db.beside()
-	db.accounts, db.saved, db.attachments, db.retention, db.Counter = accounts(b), saved(b), attachments(b), retention(b), lists.NewCounter(b.w, b.read)
-	db.sealer = sealer{b, db.cfg, db.codec}
+	db.saved, db.Accounts, db.Attachments, db.Counter = saved{b}, Accounts{b}, Attachments{b}, lists.NewCounter(b.w, b.read)
+	db.Retention = Retention{b, db.cfg, db.codec}
 	if err := db.checkSessions(ctx); err != nil {
 		return err
 	}
@@ -298,6 +295,16 @@ type beside struct {
 }
 
 func (db *DB) beside() beside { return beside{db.committer.w, db.read} }
+
+// change writes in a transaction of its own.
+func (b beside) change(ctx context.Context, write func(*sqldb.Tx) error) error {
+	b.w.Session.Lock()
+	defer b.w.Session.Unlock()
+	if b.w.Session.Closed() {
+		return fmt.Errorf("%w: it is closed", data.ErrUnavailable)
+	}
+	return b.w.Transact(ctx, write)
+}
 
 // Cluster returns the servers of a PostgreSQL database, for programs that are none of them.
 func Cluster(ctx context.Context, cfg Config) (list []data.Server, err error) {

@@ -87,6 +87,11 @@ type Counter struct {
 	read *sqldb.Pool
 }
 
+var (
+	_ data.Counter = Counter{}
+	_ data.Ledger  = Counter{}
+)
+
 // NewCounter returns the Counter of a database. It writes beside the commits.
 func NewCounter(w *members.Writer, read *sqldb.Pool) Counter { return Counter{w, read} }
 
