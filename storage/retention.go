@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/storage/eventlog"
 	"github.com/batonrun/baton/storage/members"
-	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -176,10 +174,7 @@ func (r Retention) ForgetKeys(ctx context.Context, before time.Time) error {
 
 const (
 	forgetAudit = `
-DELETE FROM audit WHERE project_id = ? AND at < ? AND (at, key) <= (?, ?)`
-
-	selectOldAudit = `
-SELECT ` + rows.AuditColumns + `, key FROM audit WHERE project_id = ? ORDER BY at, key LIMIT ?`
+DELETE FROM audit WHERE key IN (SELECT key FROM audit WHERE project_id = ? AND at < ? ORDER BY at, key LIMIT ?)`
 
 	countOldAudit = `
 SELECT count(*) FROM audit WHERE project_id = ? AND at < ?`
@@ -190,20 +185,7 @@ func (r Retention) ForgetAudit(ctx context.Context, project string, before time.
 	if dry {
 		return sqldb.One(ctx, r.read, sqldb.Scalar[int], countOldAudit, project, sqldb.Time(before))
 	}
-	for {
-		oldest, err := sqldb.All(ctx, r.read, func(r *sql.Rows) (data.Audit, error) { return rows.ScanAudit(r) }, selectOldAudit, project, members.TidyRows)
-		if err != nil || len(oldest) == 0 {
-			return n, err
-		}
-		last := &oldest[len(oldest)-1]
-		some, err := r.w.TidySome(ctx, forgetAudit, project, sqldb.Time(before), sqldb.Time(last.At), last.Key)
-		if n += some; err != nil || some < members.TidyRows {
-			return n, err
-		}
-		if err := janitor.Yield(ctx); err != nil {
-			return n, err
-		}
-	}
+	return r.w.Tidy(ctx, forgetAudit, project, sqldb.Time(before))
 }
 
 // ExpireAttachments implements [data.Retainer].

@@ -1,6 +1,7 @@
 package lists
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"math"
@@ -73,9 +74,7 @@ func filterAudit(f *data.AuditFilter) (string, []any) {
 
 // Audit lists the requests that changed a project, latest first. The default limit is 50. Its rows are small.
 func (r Reader) Audit(ctx context.Context, f data.AuditFilter) (data.Page[data.Audit], error) {
-	if f.Limit <= 0 {
-		f.Limit = 50
-	}
+	f.Limit = cmp.Or(max(f.Limit, 0), 50)
 	if f.BeforeKey == 0 || f.BeforeTime.After(endOfTime) {
 		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
 	}
@@ -94,14 +93,8 @@ func (r Reader) audit(ctx context.Context, f *data.AuditFilter) (p data.Page[dat
 	p.Rows, err = sqldb.All(ctx, r.q, func(r *sql.Rows) (data.Audit, error) { return rows.ScanAudit(r, &p.Total) },
 		listAudit+count+pageOfAudit+where+belowAudit,
 		slices.Concat(counting, args, []any{sqldb.Time(f.BeforeTime), f.BeforeKey, f.Limit + 1})...)
-	if err != nil {
-		return p, err
-	}
 	if p.More = len(p.Rows) > f.Limit; p.More {
 		p.Rows = p.Rows[:f.Limit]
 	}
-	if !f.Count {
-		return p, nil
-	}
-	return sqldb.Counted(ctx, r.q, p, count, counting...)
+	return sqldb.Counted(ctx, r.q, p, err, f.Count, count, counting...)
 }

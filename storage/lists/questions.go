@@ -1,6 +1,7 @@
 package lists
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"slices"
@@ -56,9 +57,7 @@ func scanQuestion(rows *sql.Rows, more ...any) (q data.Question, err error) {
 
 // Questions lists the open interrupts of a project's runs, oldest first. The default limit is 50.
 func (r Reader) Questions(ctx context.Context, f data.QuestionFilter) (data.Page[data.Question], error) {
-	if f.Limit <= 0 {
-		f.Limit = 50
-	}
+	f.Limit = cmp.Or(max(f.Limit, 0), 50)
 	list, count, whose := askedIn, countAskedIn, []any{f.Project}
 	if f.User != "" {
 		list, count, whose = askedOf, countAskedOf, append(whose, f.User)
@@ -69,8 +68,5 @@ func (r Reader) Questions(ctx context.Context, f data.QuestionFilter) (data.Page
 	}
 	p, err := sqldb.PageOf(ctx, r.q, scanQuestion, data.PageBytes, f.Limit, listQuestions+count+list,
 		slices.Concat(counting, whose, []any{f.AfterKey})...)
-	if err != nil || !f.Count {
-		return p, err
-	}
-	return sqldb.Counted(ctx, r.q, p, count, counting...)
+	return sqldb.Counted(ctx, r.q, p, err, f.Count, count, counting...)
 }

@@ -1,6 +1,7 @@
 package lists
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -102,9 +103,7 @@ func (s *statement) next(place []any, limit int, columns ...string) {
 // Runs lists runs without the columns that lists do not show, newest first unless f.Oldest is set. The default limit is 50. The
 // runs of a project are in the order of their time, those of a thread or by terms in the order of their keys.
 func (r Reader) Runs(ctx context.Context, f data.RunFilter) (data.Page[data.Run], error) {
-	if f.Limit <= 0 {
-		f.Limit = 50
-	}
+	f.Limit = cmp.Or(max(f.Limit, 0), 50)
 	switch {
 	case sqldb.CheckText(f.Text) != nil:
 		return data.Page[data.Run]{Counted: f.Count}, nil
@@ -138,10 +137,7 @@ func (r Reader) runs(ctx context.Context, f *data.RunFilter) (data.Page[data.Run
 	list := listOfRuns(f, by, &count, after)
 	// The last two parameters are the limit and the size of the page, which sqldb.PageOf adds.
 	p, err := sqldb.PageOf(ctx, r.q, rows.ScanRun, data.PageBytes, f.Limit, list.String(), list.args[:len(list.args)-1]...)
-	if err != nil || !f.Count {
-		return p, err
-	}
-	return sqldb.Counted(ctx, r.q, p, count.String(), count.args...)
+	return sqldb.Counted(ctx, r.q, p, err, f.Count, count.String(), count.args...)
 }
 
 // listOfRuns returns the statement of a page but for its last parameter.

@@ -1,6 +1,7 @@
 package lists
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"math"
@@ -148,9 +149,7 @@ var endOfTime = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Threads lists the threads of a user or of a project without their states, latest activity first. The default limit is 50.
 func (r Reader) Threads(ctx context.Context, f data.ThreadFilter) (data.Page[data.ListedThread], error) {
-	if f.Limit <= 0 {
-		f.Limit = 50
-	}
+	f.Limit = cmp.Or(max(f.Limit, 0), 50)
 	if f.BeforeKey == 0 || f.BeforeTime.After(endOfTime) { // no later time fits into a column
 		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
 	}
@@ -169,8 +168,5 @@ func (r Reader) Threads(ctx context.Context, f data.ThreadFilter) (data.Page[dat
 	}
 	p, err := sqldb.PageOf(ctx, r.q, scanListedAnd, data.PageBytes, f.Limit, listedColumns+`, (`+count+list,
 		slices.Concat(counting, whose, []any{sqldb.Time(f.BeforeTime), f.BeforeKey})...)
-	if err != nil || !f.Count {
-		return p, err
-	}
-	return sqldb.Counted(ctx, r.q, p, count, counting...)
+	return sqldb.Counted(ctx, r.q, p, err, f.Count, count, counting...)
 }

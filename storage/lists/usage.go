@@ -138,13 +138,16 @@ func (c Counter) Spent(ctx context.Context, project string, from, until time.Tim
 		sums[who].Tokens += u.Tokens()
 		sums[who].Cost += u.Cost
 	}
-	err = c.read.Snapshot(ctx, func(q sqldb.Querier) error {
-		if project != "" {
-			return spentOf(ctx, q, project, from, until, add)
+	if project != "" {
+		f := data.UsageFilter{Project: project, Since: from, Until: until.Add(-time.Millisecond), ByUser: true, ByAgent: true, Limit: maxWaiting}
+		days, err := c.Usage(ctx, f)
+		if err != nil {
+			return nil, err
 		}
-		return spentOfAll(ctx, q, from, until, add)
-	})
-	if err != nil {
+		for i := range days {
+			add(project, &days[i])
+		}
+	} else if err := c.read.Snapshot(ctx, func(q sqldb.Querier) error { return spentOfAll(ctx, q, from, until, add) }); err != nil {
 		return nil, err
 	}
 	for _, sum := range sums {
@@ -154,20 +157,6 @@ func (c Counter) Spent(ctx context.Context, project string, from, until time.Tim
 		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.User, b.User), cmp.Compare(a.Agent, b.Agent))
 	})
 	return list, nil
-}
-
-// spentOf adds up the spending of a project.
-func spentOf(ctx context.Context, q sqldb.Querier, project string, from, until time.Time, add func(string, *data.UsageSum)) error {
-	days, err := sqldb.All(ctx, q, scanUsage, sumUsage, false, true, true, false, false, project, sqldb.Time(from), sqldb.Time(until.Add(-time.Millisecond)), "", true, maxWaiting)
-	if err != nil {
-		return err
-	}
-	for i := range days {
-		add(project, &days[i].UsageSum)
-	}
-	calls, err := sqldb.All(ctx, q, scanCall, selectCallsOfProject, project, maxWaiting)
-	addCalls(calls, from, until, add)
-	return err
 }
 
 // spentOfAll adds up the spending of all projects.
@@ -188,18 +177,14 @@ func spentOfAll(ctx context.Context, q sqldb.Querier, from, until time.Time, add
 	}
 	for after := int64(0); ; {
 		calls, err := sqldb.All(ctx, q, scanCall, selectCalls, after, limit)
-		if addCalls(calls, from, until, add); err != nil || len(calls) < limit {
+		for i := range calls {
+			if sum := calls[i].Sum(); !sum.Day.Before(from) && sum.Day.Before(until) {
+				add(calls[i].Project, &sum)
+			}
+		}
+		if err != nil || len(calls) < limit {
 			return err
 		}
 		after = calls[limit-1].key
-	}
-}
-
-// addCalls adds up those of the calls that were made in a time.
-func addCalls(calls []call, from, until time.Time, add func(string, *data.UsageSum)) {
-	for i := range calls {
-		if sum := calls[i].Sum(); !sum.Day.Before(from) && sum.Day.Before(until) {
-			add(calls[i].Project, &sum)
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package lists
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"strings"
@@ -33,9 +34,7 @@ func scanThreadUser(rows *sql.Rows) (u data.ThreadUser, err error) {
 
 // Users lists the users with threads in a project. The default limit is 50.
 func (r Reader) Users(ctx context.Context, f data.UserFilter) (p data.Page[data.ThreadUser], err error) {
-	if f.Limit <= 0 {
-		f.Limit = 50
-	}
+	f.Limit = cmp.Or(max(f.Limit, 0), 50)
 	if f.Searches() {
 		return searched(ctx, r, func(ctx context.Context, r Reader) (data.Page[data.ThreadUser], error) { return r.users(ctx, &f) })
 	}

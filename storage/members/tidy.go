@@ -15,20 +15,15 @@ const TidyRows = 200
 // each run is a transaction of its own, and commits continue in between.
 func (w *Writer) Tidy(ctx context.Context, query string, args ...any) (removed int, err error) {
 	err = InTurns(ctx, func() (bool, error) {
-		n, err := w.TidySome(ctx, query, append(slices.Clip(args), TidyRows)...)
+		n := 0
+		err := w.Aside(ctx, func(tx *sqldb.Tx) (err error) {
+			n, err = tx.Count(query, append(slices.Clip(args), TidyRows)...)
+			return err
+		})
 		removed += n
 		return n == TidyRows, err
 	})
 	return removed, err
-}
-
-// TidySome runs a statement, and returns how many rows it has removed.
-func (w *Writer) TidySome(ctx context.Context, query string, args ...any) (n int, err error) {
-	err = w.Aside(ctx, func(tx *sqldb.Tx) (err error) {
-		n, err = tx.Count(query, args...)
-		return err
-	})
-	return n, err
 }
 
 // InTurns calls do until it has nothing more to do. In between others have their turns.

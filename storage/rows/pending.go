@@ -118,31 +118,15 @@ func (t *table[K, V]) reset() {
 const usualRows = 256
 
 func (p *pending) reset() {
-	p.threads.reset()
-	p.threadHeads.reset()
-	p.threadStates.reset()
-	p.patches.reset()
-	p.runs.reset()
-	p.heads.reset()
-	p.results.reset()
-	p.crashes.reset()
-	p.ties.reset()
-	p.names = nil
-	p.spans.reset()
-	p.spanEnds.reset()
-	p.steps.reset()
-	p.nodes.reset()
-	p.hides = nil
-	p.messages.reset()
-	p.memos.reset()
-	p.withdrawn.reset()
-	p.answers.reset()
-	p.interrupts.reset()
-	p.keys.reset()
-	p.prompts.reset()
-	p.promptEnds.reset()
-	p.places.reset()
-	p.uses, p.pieces, p.audit, p.ended, p.calls, p.raises, p.cancels = nil, nil, nil, nil, nil, nil, nil
+	for _, t := range []interface{ reset() }{
+		&p.threads, &p.threadHeads, &p.threadStates, &p.patches, &p.runs, &p.heads, &p.results, &p.crashes, &p.ties,
+		&p.spans, &p.spanEnds, &p.steps, &p.nodes, &p.messages, &p.memos, &p.withdrawn, &p.answers, &p.interrupts,
+		&p.keys, &p.prompts, &p.promptEnds, &p.places,
+	} {
+		t.reset()
+	}
+	p.names, p.hides, p.cancels = nil, nil, nil
+	p.uses, p.pieces, p.audit, p.ended, p.calls, p.raises = nil, nil, nil, nil, nil, nil
 }
 
 // Commits has what the transactions of one writer share: their memory, and the keys of new rows. The writer's lock guards it, but for the

@@ -148,10 +148,7 @@ func scanPrompt(rows *sql.Rows) (data.Prompt, error) { return scanPromptAnd(rows
 // Prompts lists a run's calls of models with an id behind after: see [data.ByProject].
 func (r *Reader) Prompts(ctx context.Context, project string, runKey int64, after string, limit int) (data.Page[data.Prompt], error) {
 	p, err := sqldb.PageOf(ctx, r.q, scanPromptAnd, data.PageBytes, limit, selectPrompts, runKey, project, sqldb.MaxCount, runKey, project, after)
-	if err != nil {
-		return p, err
-	}
-	return sqldb.Counted(ctx, r.q, p, countPrompts, runKey, project, sqldb.MaxCount)
+	return sqldb.Counted(ctx, r.q, p, err, true, countPrompts, runKey, project, sqldb.MaxCount)
 }
 
 // Prompt returns a call of a model: see [data.ByProject].

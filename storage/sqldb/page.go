@@ -42,14 +42,16 @@ const Uncounted = `SELECT 0`
 // MaxCount bounds the count of a list. Counting stops behind it.
 const MaxCount = 10_000
 
-// Counted completes the count of a page. An empty page has no row with it.
-func Counted[T any](ctx context.Context, q Querier, p data.Page[T], query string, args ...any) (data.Page[T], error) {
+// Counted completes the count of a page that PageOf returned with err, if the count is asked for. An empty page has no row with it.
+func Counted[T any](ctx context.Context, q Querier, p data.Page[T], err error, asked bool, query string, args ...any) (data.Page[T], error) {
+	if err != nil || !asked {
+		return p, err
+	}
 	if len(p.Rows) == 0 {
-		total, err := One(ctx, q, Scalar[int], query, args...)
+		p.Total, err = One(ctx, q, Scalar[int], query, args...)
 		if err != nil && !errors.Is(err, data.ErrNotFound) {
 			return p, err
 		}
-		p.Total = total
 	}
 	p.Counted = p.Total <= MaxCount
 	return p, nil
