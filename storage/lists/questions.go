@@ -43,16 +43,10 @@ SELECT count(*) FROM (SELECT 1 FROM interrupts q`
 
 func scanQuestion(rows *sql.Rows, more ...any) (q data.Question, err error) {
 	i := &q.Interrupt
-	err = rows.Scan(append([]any{
-		&i.RunKey, &i.ID, &i.Step, &i.Place, &i.Frontend, &i.Tool,
-		sqldb.Into(&i.Body),
-		&i.Status,
-		sqldb.Into(&i.Payload),
-		sqldb.Into(&i.ExpiresAt),
-		sqldb.Into(&i.CreatedAt),
-		&q.Key, &q.User, &q.RunID, &q.Agent, &q.ThreadID, &q.ConversationID,
+	return sqldb.Scan(rows, &q, append([]any{
+		&i.RunKey, &i.ID, &i.Step, &i.Place, &i.Frontend, &i.Tool, sqldb.Into(&i.Body), &i.Status, sqldb.Into(&i.Payload),
+		sqldb.Into(&i.ExpiresAt), sqldb.Into(&i.CreatedAt), &q.Key, &q.User, &q.RunID, &q.Agent, &q.ThreadID, &q.ConversationID,
 	}, more...)...)
-	return q, err
 }
 
 // Questions lists the open interrupts of a project's runs, oldest first. The default limit is 50.

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
@@ -51,20 +50,15 @@ DELETE FROM stats_buckets WHERE (project_id, step, at) IN (
 // rolledUpAtOnce is how many rows of each table one transaction adds to the buckets at most: commits wait for it.
 const rolledUpAtOnce = 100
 
-// countable is a row of ended_runs or model_calls.
-type countable struct {
-	key     int64
-	run     int64 // that has ended
-	project string
-	count   func(at func(time.Time) *data.Tally)
+// ended is a row of ended_runs.
+type ended struct {
+	key int64
+	data.RunEnded
 }
 
-func scanEnded(rows *sql.Rows) (c countable, err error) {
-	var e data.RunEnded
-	err = rows.Scan(&c.key, &c.run, &e.Project, &e.Agent, &e.Status, &e.Code, &e.First, sqldb.Into(&e.CreatedAt), sqldb.Into(&e.BegunAt),
-		sqldb.Into(&e.FinishedAt))
-	c.project, c.count = e.Project, e.Count
-	return c, err
+func scanEnded(rows *sql.Rows) (e ended, err error) {
+	return sqldb.Scan(rows, &e, &e.key, &e.RunKey, &e.Project, &e.Agent, &e.Status, &e.Code, &e.First, sqldb.Into(&e.CreatedAt),
+		sqldb.Into(&e.BegunAt), sqldb.Into(&e.FinishedAt))
 }
 
 // call is a row of model_calls.
@@ -75,10 +69,6 @@ type call struct {
 
 func scanCall(rows *sql.Rows) (c call, err error) {
 	return sqldb.Scan(rows, &c, &c.key, &c.Project, &c.User, &c.Agent, sqldb.Into(&c.At), &c.Calls, &c.Cost, sqldb.Into(&c.Usage))
-}
-
-func (c *call) countable() countable {
-	return countable{key: c.key, project: c.Project, count: c.Count}
 }
 
 // Counter has the statistics of runs and the usage of model calls.
@@ -100,30 +90,33 @@ func (c Counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 	err = members.InTurns(ctx, func() (more bool, err error) {
 		some := 0
 		err = c.w.Aside(ctx, func(tx *sqldb.Tx) error {
-			ended, err := sqldb.All(ctx, tx, scanEnded, lockEnded, 0, rolledUpAtOnce)
+			over, err := sqldb.All(ctx, tx, scanEnded, lockEnded, 0, rolledUpAtOnce)
 			if err != nil {
 				return err
 			}
-			used, err := sqldb.All(ctx, tx, scanCall, lockCalls, 0, rolledUpAtOnce)
+			calls, err := sqldb.All(ctx, tx, scanCall, lockCalls, 0, rolledUpAtOnce)
 			if err != nil {
 				return err
 			}
-			calls := make([]countable, len(used))
-			for i := range used {
-				calls[i] = used[i].countable()
-			}
-			runs := make([]int64, len(ended))
-			for i := range ended {
-				runs[i] = ended[i].run
+			runs := make([]int64, len(over))
+			for i := range over {
+				runs[i] = over[i].RunKey
 			}
 			indexed, err := rows.IndexTerms(tx, runs)
 			if err != nil {
 				return err
 			}
-			more = max(len(ended), len(calls)) == rolledUpAtOnce || indexed < len(ended)
-			ended = ended[:indexed]
-			some = len(ended) + len(calls)
-			return cmp.Or(tally(tx, slices.Concat(ended, calls)), addUsage(tx, used), deleteRows(tx, deleteEnded, ended), deleteRows(tx, deleteCalls, calls))
+			more, some = max(len(over), len(calls)) == rolledUpAtOnce || indexed < len(over), indexed+len(calls)
+			sums, overKeys, callKeys := make(tallies), []int64(nil), []int64(nil)
+			for i := range over[:indexed] {
+				sums.add(over[i].Project, over[i].Count)
+				overKeys = append(overKeys, over[i].key)
+			}
+			for i := range calls {
+				sums.add(calls[i].Project, calls[i].Count)
+				callKeys = append(callKeys, calls[i].key)
+			}
+			return cmp.Or(sums.write(tx), addUsage(tx, calls), deleteRows(tx, deleteEnded, overKeys), deleteRows(tx, deleteCalls, callKeys))
 		})
 		if err == nil {
 			n += some
@@ -140,13 +133,9 @@ func (c Counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 	return n, errors.Join(err, hours, days, raises)
 }
 
-func deleteRows(tx *sqldb.Tx, query string, list []countable) error {
-	if len(list) == 0 {
+func deleteRows(tx *sqldb.Tx, query string, keys []int64) error {
+	if len(keys) == 0 {
 		return nil
-	}
-	keys := make([]int64, len(list))
-	for i := range list {
-		keys[i] = list[i].key
 	}
 	return tx.Exec(query, tx.DB.List(keys))
 }
@@ -158,21 +147,24 @@ type bucket struct {
 	at      time.Time
 }
 
-// tally adds rows to their buckets.
-func tally(tx *sqldb.Tx, list []countable) error {
-	buckets := make(map[bucket]*data.Tally)
-	for i := range list {
-		for _, step := range []time.Duration{data.MinuteStep, data.HourStep} {
-			list[i].count(func(at time.Time) *data.Tally {
-				b := bucket{list[i].project, step, at.Truncate(step)}
-				if buckets[b] == nil {
-					buckets[b] = new(data.Tally)
-				}
-				return buckets[b]
-			})
-		}
+// tallies are what is to be added to buckets.
+type tallies map[bucket]*data.Tally
+
+// add has count add a row of a project to its buckets.
+func (ts tallies) add(project string, count func(at func(time.Time) *data.Tally)) {
+	for _, step := range []time.Duration{data.MinuteStep, data.HourStep} {
+		count(func(at time.Time) *data.Tally {
+			b := bucket{project, step, at.Truncate(step)}
+			if ts[b] == nil {
+				ts[b] = new(data.Tally)
+			}
+			return ts[b]
+		})
 	}
-	for b, t := range buckets {
+}
+
+func (ts tallies) write(tx *sqldb.Tx) error {
+	for b, t := range ts {
 		if err := addTo(tx, b, t); err != nil {
 			return err
 		}

@@ -97,7 +97,7 @@ func countWaiting(ctx context.Context, q sqldb.Querier, project string, at func(
 	}
 	s.Counting = max(len(ended), len(calls)) > maxWaiting
 	for i := range ended {
-		ended[i].count(at)
+		ended[i].Count(at)
 	}
 	for i := range calls {
 		calls[i].Count(at)

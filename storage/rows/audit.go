@@ -24,12 +24,10 @@ func auditCells(a *data.Audit) []any {
 
 // ScanAudit reads a row of AuditColumns and its key, and the columns behind them.
 func ScanAudit(rows *sql.Rows, more ...any) (a data.Audit, err error) {
-	err = rows.Scan(append([]any{
+	return sqldb.Scan(rows, &a, append([]any{
 		&a.Project, &a.User, &a.Actor, &a.Action, &a.ThreadID, &a.RunID, &a.Credential, &a.Address, &a.Request, &a.Subject,
-		sqldb.Into(&a.At),
-		&a.Key,
+		sqldb.Into(&a.At), &a.Key,
 	}, more...)...)
-	return a, err
 }
 
 // InsertAudit writes a row of the audit.

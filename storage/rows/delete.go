@@ -31,37 +31,22 @@ var runRows = []deletion{
 var eventRows = []deletion{{"", deleteRunEvents}, {"", deleteRunSegments}}
 
 const (
-	deleteThreadEvents = `
-DELETE FROM events WHERE (thread_key, last_event_id) IN (SELECT thread_key, last_event_id FROM events WHERE thread_key = ANY (?) LIMIT ?)`
-	deleteThreadSegments = `
-DELETE FROM event_segments WHERE (thread_key, last_event_id) IN (SELECT thread_key, last_event_id FROM event_segments WHERE thread_key = ANY (?) LIMIT ?)`
-	deleteThreadMessages = `
-DELETE FROM messages WHERE key IN (SELECT key FROM messages WHERE thread_key = ANY (?) LIMIT ?)`
-	deleteThreadSpans = `
-DELETE FROM run_spans WHERE (thread_key, first_event_id) IN (SELECT thread_key, first_event_id FROM run_spans WHERE thread_key = ANY (?) LIMIT ?)`
-	deleteMessages = `
-DELETE FROM messages WHERE key IN (SELECT key FROM messages WHERE run_key = ANY (?) LIMIT ?)`
-	deleteMemos = `
-DELETE FROM memos WHERE (run_key, generation, step, place) IN (SELECT run_key, generation, step, place FROM memos WHERE run_key = ANY (?) LIMIT ?)`
-	deleteInterrupts = `
-DELETE FROM interrupts WHERE (run_key, interrupt_id) IN (SELECT run_key, interrupt_id FROM interrupts WHERE run_key = ANY (?) LIMIT ?)`
-	deleteSteps = `
-DELETE FROM steps WHERE (run_key, number) IN (SELECT run_key, number FROM steps WHERE run_key = ANY (?) LIMIT ?)`
-	deleteNodes = `
-DELETE FROM node_states WHERE (run_key, node_id) IN (SELECT run_key, node_id FROM node_states WHERE run_key = ANY (?) LIMIT ?)`
-	deleteUsesOfRuns = `
-DELETE FROM attachment_uses WHERE (run_key, attachment_key) IN (SELECT run_key, attachment_key FROM attachment_uses WHERE run_key = ANY (?) LIMIT ?)`
-	deletePrompts = `
-DELETE FROM prompts WHERE (run_key, id) IN (SELECT run_key, id FROM prompts WHERE run_key = ANY (?) LIMIT ?)`
-	deletePieceUses = `
-DELETE FROM prompt_uses WHERE (run_key, piece) IN (SELECT run_key, piece FROM prompt_uses WHERE run_key = ANY (?) LIMIT ?)`
-	deleteNames = `
-DELETE FROM run_names WHERE (project_id, name, user_id) IN (SELECT project_id, name, user_id FROM run_names WHERE run_key = ANY (?) LIMIT ?)`
-	deleteSpans = `
-DELETE FROM run_spans WHERE (run_key, n) IN (SELECT run_key, n FROM run_spans WHERE run_key = ANY (?) LIMIT ?)`
+	deleteThreadEvents   = `DELETE FROM events WHERE (thread_key, last_event_id) IN (SELECT thread_key, last_event_id FROM events WHERE thread_key = ANY (?) LIMIT ?)`
+	deleteThreadSegments = `DELETE FROM event_segments WHERE (thread_key, last_event_id) IN (SELECT thread_key, last_event_id FROM event_segments WHERE thread_key = ANY (?) LIMIT ?)`
+	deleteThreadMessages = `DELETE FROM messages WHERE key IN (SELECT key FROM messages WHERE thread_key = ANY (?) LIMIT ?)`
+	deleteThreadSpans    = `DELETE FROM run_spans WHERE (thread_key, first_event_id) IN (SELECT thread_key, first_event_id FROM run_spans WHERE thread_key = ANY (?) LIMIT ?)`
+	deleteMessages       = `DELETE FROM messages WHERE key IN (SELECT key FROM messages WHERE run_key = ANY (?) LIMIT ?)`
+	deleteMemos          = `DELETE FROM memos WHERE (run_key, generation, step, place) IN (SELECT run_key, generation, step, place FROM memos WHERE run_key = ANY (?) LIMIT ?)`
+	deleteInterrupts     = `DELETE FROM interrupts WHERE (run_key, interrupt_id) IN (SELECT run_key, interrupt_id FROM interrupts WHERE run_key = ANY (?) LIMIT ?)`
+	deleteSteps          = `DELETE FROM steps WHERE (run_key, number) IN (SELECT run_key, number FROM steps WHERE run_key = ANY (?) LIMIT ?)`
+	deleteNodes          = `DELETE FROM node_states WHERE (run_key, node_id) IN (SELECT run_key, node_id FROM node_states WHERE run_key = ANY (?) LIMIT ?)`
+	deleteUsesOfRuns     = `DELETE FROM attachment_uses WHERE (run_key, attachment_key) IN (SELECT run_key, attachment_key FROM attachment_uses WHERE run_key = ANY (?) LIMIT ?)`
+	deletePrompts        = `DELETE FROM prompts WHERE (run_key, id) IN (SELECT run_key, id FROM prompts WHERE run_key = ANY (?) LIMIT ?)`
+	deletePieceUses      = `DELETE FROM prompt_uses WHERE (run_key, piece) IN (SELECT run_key, piece FROM prompt_uses WHERE run_key = ANY (?) LIMIT ?)`
+	deleteNames          = `DELETE FROM run_names WHERE (project_id, name, user_id) IN (SELECT project_id, name, user_id FROM run_names WHERE run_key = ANY (?) LIMIT ?)`
+	deleteSpans          = `DELETE FROM run_spans WHERE (run_key, n) IN (SELECT run_key, n FROM run_spans WHERE run_key = ANY (?) LIMIT ?)`
 	// deleteKeysOfRuns is not for a run that is deleted alone, so that a request that is repeated learns that its run is gone.
-	deleteKeysOfRuns = `
-DELETE FROM idempotency_keys WHERE scope IN (SELECT scope FROM idempotency_keys WHERE run_key = ANY (?) LIMIT ?)`
+	deleteKeysOfRuns = `DELETE FROM idempotency_keys WHERE scope IN (SELECT scope FROM idempotency_keys WHERE run_key = ANY (?) LIMIT ?)`
 
 	// An attachment that is no longer used becomes one that was last used at the given time.
 	loosenAttachments = `

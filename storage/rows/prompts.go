@@ -127,13 +127,8 @@ func scanPromptAnd(rows *sql.Rows, more ...any) (p data.Prompt, err error) {
 	var provider, name, finish, answer sql.NullString
 	var first, took sql.NullInt64
 	err = rows.Scan(append([]any{
-		&p.RunKey, &p.ID, &p.Step, &p.Status, &provider, &name, &finish,
-		sqldb.Into(&p.Usage),
-		sqldb.Into(&p.Error),
-		&p.Sent,
-		sqldb.Into(&p.Changes),
-		&answer, &first, &took,
-		sqldb.Into(&p.StartedAt),
+		&p.RunKey, &p.ID, &p.Step, &p.Status, &provider, &name, &finish, sqldb.Into(&p.Usage), sqldb.Into(&p.Error), &p.Sent,
+		sqldb.Into(&p.Changes), &answer, &first, &took, sqldb.Into(&p.StartedAt),
 	}, more...)...)
 	p.Provider, p.Model, p.FinishReason, p.Answer = provider.String, name.String, finish.String, answer.String
 	p.FirstToken, p.Took = time.Duration(first.Int64)*time.Millisecond, time.Duration(took.Int64)*time.Millisecond

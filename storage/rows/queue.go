@@ -128,8 +128,7 @@ func placeCells(p *data.Place) []any {
 func scanPlace(rows *sql.Rows, more ...any) (p data.Place, err error) {
 	rank := 0
 	err = rows.Scan(append([]any{
-		&p.ThreadKey, &p.Todo, &p.RunKey, &p.Project, &p.User, &p.Workflow, &p.Agent, &rank,
-		sqldb.Into(&p.Since),
+		&p.ThreadKey, &p.Todo, &p.RunKey, &p.Project, &p.User, &p.Workflow, &p.Agent, &rank, sqldb.Into(&p.Since),
 	}, more...)...)
 	p.Answered = rank == 1
 	return p, err

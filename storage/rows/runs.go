@@ -172,16 +172,9 @@ func nameCells(n *data.RunName) []any {
 func into(h *data.RunHead, more ...any) []any {
 	return append([]any{
 		&h.ThreadKey, &h.Project, &h.User, &h.ID, &h.Agent, &h.WorkflowID, &h.Status, &h.Generation, &h.Attempt, &h.Spans,
-		&h.SpanName, &h.Turn, &h.Answered, &h.Owner,
-		sqldb.Into(&h.Replaces),
-		&h.RollBack, &h.ClosedEvent,
-		sqldb.Into(&h.Error),
-		sqldb.Into(&h.CreatedAt),
-		sqldb.Into(&h.QueuedAt),
-		sqldb.Into(&h.StartedAt),
-		sqldb.Into(&h.FinishedAt),
-		sqldb.Into(&h.ClaimedAt),
-		&h.Key,
+		&h.SpanName, &h.Turn, &h.Answered, &h.Owner, sqldb.Into(&h.Replaces), &h.RollBack, &h.ClosedEvent, sqldb.Into(&h.Error),
+		sqldb.Into(&h.CreatedAt), sqldb.Into(&h.QueuedAt), sqldb.Into(&h.StartedAt), sqldb.Into(&h.FinishedAt),
+		sqldb.Into(&h.ClaimedAt), &h.Key,
 	}, more...)
 }
 
@@ -203,17 +196,11 @@ func scanRun(rows *sql.Rows) (data.Run, error) { return ScanRun(rows) }
 
 // ScanRun reads a run as lists have it, and the columns behind it.
 func ScanRun(rows *sql.Rows, more ...any) (run data.Run, err error) {
-	err = rows.Scan(into(&run.RunHead, append([]any{
-		sqldb.Into(&run.Input),
-		sqldb.Into(&run.Definition),
-		&run.InputQuery, &run.OutputSummary,
-		sqldb.Into(&run.Usage),
-		sqldb.Into(&run.ContextItemIDs),
-		sqldb.Into(&run.Metadata),
-		&run.ParentRun, &run.ThreadID, &run.ThreadTitle,
+	return sqldb.Scan(rows, &run, into(&run.RunHead, append([]any{
+		sqldb.Into(&run.Input), sqldb.Into(&run.Definition), &run.InputQuery, &run.OutputSummary, sqldb.Into(&run.Usage),
+		sqldb.Into(&run.ContextItemIDs), sqldb.Into(&run.Metadata), &run.ParentRun, &run.ThreadID, &run.ThreadTitle,
 		&run.ConversationID,
 	}, more...)...)...)
-	return run, err
 }
 
 // named is a run with one of its names.

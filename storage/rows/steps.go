@@ -44,14 +44,10 @@ func stepCells(s *data.Step) []any {
 }
 
 func scanStepAnd(rows *sql.Rows, more ...any) (s data.Step, err error) {
-	err = rows.Scan(append([]any{
+	return sqldb.Scan(rows, &s, append([]any{
 		&s.RunKey, &s.Number, &s.ID, &s.Generation, &s.NodeID, &s.Name, &s.Execution, &s.Status,
-		&s.Input, &s.Output,
-		sqldb.Into(&s.Error),
-		sqldb.Into(&s.StartedAt),
-		sqldb.Into(&s.CompletedAt),
+		&s.Input, &s.Output, sqldb.Into(&s.Error), sqldb.Into(&s.StartedAt), sqldb.Into(&s.CompletedAt),
 	}, more...)...)
-	return s, err
 }
 
 // Steps lists a run's steps with a number above after, by number.

@@ -112,10 +112,8 @@ func scanThreadHead(rows *sql.Rows) (h data.ThreadHead, err error) {
 // intoHead returns the scan destinations of a head's columns.
 func intoHead(h *data.ThreadHead) []any {
 	return []any{
-		&h.Project, &h.User, &h.ID, &h.ConversationID, &h.LastEventID, &h.LastSeq,
-		sqldb.Into(&h.CreatedAt),
-		sqldb.Into(&h.UpdatedAt),
-		&h.Key,
+		&h.Project, &h.User, &h.ID, &h.ConversationID, &h.LastEventID, &h.LastSeq, sqldb.Into(&h.CreatedAt),
+		sqldb.Into(&h.UpdatedAt), &h.Key,
 	}
 }
 
