@@ -9,14 +9,13 @@ import (
 	"strings"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
 const (
 	// A page of the audit is this, the count or sqldb.Uncounted, and the rest, in each of which a filter stands.
 	listAudit = `
-SELECT ` + rows.AuditColumns + `, key, (`
+SELECT project_id, user_id, actor, action, thread_id, run_id, credential, address, request, subject, at, key, (`
 	countAudit = `
 SELECT count(*) FROM (SELECT 1 FROM audit`
 	auditCounted = ` LIMIT ?) AS counted`
@@ -24,6 +23,11 @@ SELECT count(*) FROM (SELECT 1 FROM audit`
 FROM audit`
 	belowAudit = ` AND (at, key) < (?, ?) ORDER BY at DESC, key DESC LIMIT ?`
 )
+
+func scanAudit(rows *sql.Rows, total *int) (a data.Audit, err error) {
+	return sqldb.Scan(rows, &a, &a.Project, &a.User, &a.Actor, &a.Action, &a.ThreadID, &a.RunID, &a.Credential, &a.Address, &a.Request,
+		&a.Subject, sqldb.Into(&a.At), &a.Key, total)
+}
 
 // auditPart returns the part of a filter that an index serves: a run has the fewest rows, then a user or an actor, then an action.
 func auditPart(f *data.AuditFilter) data.AuditFilter {
@@ -90,7 +94,7 @@ func (r Reader) audit(ctx context.Context, f *data.AuditFilter) (p data.Page[dat
 	if !f.Count {
 		count, counting = sqldb.Uncounted, nil
 	}
-	p.Rows, err = sqldb.All(ctx, r.q, func(r *sql.Rows) (data.Audit, error) { return rows.ScanAudit(r, &p.Total) },
+	p.Rows, err = sqldb.All(ctx, r.q, func(rows *sql.Rows) (data.Audit, error) { return scanAudit(rows, &p.Total) },
 		listAudit+count+pageOfAudit+where+belowAudit,
 		slices.Concat(counting, args, []any{sqldb.Time(f.BeforeTime), f.BeforeKey, f.Limit + 1})...)
 	if p.More = len(p.Rows) > f.Limit; p.More {

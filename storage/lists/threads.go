@@ -135,7 +135,7 @@ func scanLookedThread(rows *sql.Rows) (l lookedThread, err error) {
 func scanListed(rows *sql.Rows) (data.ListedThread, error) { return scanListedAnd(rows) }
 
 func scanListedAnd(of *sql.Rows, more ...any) (t data.ListedThread, err error) {
-	err = rows.ScanThread(of, &t.Thread, append([]any{&t.RunID, &t.Agent, &t.Status, &t.Asked}, more...)...)
+	t.Thread, err = rows.ScanThread(of, append([]any{&t.RunID, &t.Agent, &t.Status, &t.Asked}, more...)...)
 	return t, err
 }
 

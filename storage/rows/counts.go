@@ -39,13 +39,13 @@ func (vs *Views) countRunning(asks []data.Ask) error {
 	var names []data.Name
 	for i := range asks {
 		n := asks[i].Counts
-		if _, asked := vs.running[n]; n == (data.Name{}) || asked || vs.elsewhere[runsOf(n)] {
+		if _, asked := vs.shared.Running[n]; n == (data.Name{}) || asked || vs.elsewhere[runsOf(n)] {
 			continue
 		}
-		vs.running[n] = 0
+		vs.shared.Running[n] = 0
 		names = append(names, n)
 	}
-	return countRunning(vs.tx.Context(), vs.tx, vs.tx.DB, names, vs.running)
+	return countRunning(vs.tx.Context(), vs.tx, vs.tx.DB, names, vs.shared.Running)
 }
 
 // countRunning adds up the RUNNING runs of projects, with those of their users, and of users.

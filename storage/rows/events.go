@@ -33,8 +33,7 @@ SELECT last_seq FROM threads WHERE key = ?`
 // maxPage is about how large the events are that Events returns at once, however many a reader asks for.
 const maxPage = 1 << 20
 
-// Events returns up to limit events of the thread with an id above after, by id, fewer when they are large. None
-// means that there are no more.
+// Events returns up to limit events of a log behind one: see [data.ByKey].
 func (r *Reader) Events(ctx context.Context, threadKey, after int64, limit int) ([]data.StoredEvent, error) {
 	end, err := r.pages.Take(ctx, r.q)
 	if err != nil {

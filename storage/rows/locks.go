@@ -35,11 +35,10 @@ type runsOf data.Name
 // Views locks the requested threads, and the names and scopes that have no row yet, before the transaction writes
 // rows: it waits for no other instance.
 func (tx *Tx) Views(asks []data.Ask) (*Views, error) {
-	vs := &Views{
-		tx: tx, byKey: make(map[int64]*data.View), byName: make(map[data.Name]*data.View),
-		names: make(map[data.Name]data.NamedRun), remembered: make(map[string]data.Remembered),
-		living: make(map[string]bool), running: make(map[data.Name]int),
-	}
+	vs := &Views{tx: tx, byKey: make(map[int64]*data.View), byName: make(map[data.Name]*data.View), shared: data.View{
+		Now: tx.Now, Names: make(map[data.Name]data.NamedRun), Remembered: make(map[string]data.Remembered),
+		Living: make(map[string]bool), Running: make(map[data.Name]int),
+	}}
 	return vs, vs.lock(asks)
 }
 

@@ -257,8 +257,7 @@ type known struct {
 
 func scanKnown(rows *sql.Rows) (k known, err error) { return sqldb.Scan(rows, &k, &k.thread, &k.id) }
 
-// Messages lists the newest limit of the thread's consumed messages that are not hidden and that events up to upTo (0
-// means all) have written, by seq, fewer if they exceed ThreadBytes.
+// Messages lists the newest limit of the thread's consumed messages: see [data.ByKey].
 func (r *Reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]data.Message, error) {
 	if upTo == 0 {
 		upTo = math.MaxInt64
@@ -273,8 +272,7 @@ func (r *Reader) Instructions(ctx context.Context, threadKey, upTo int64) ([]dat
 	return sqldb.All(ctx, r.q, scanMessage, selectInstructions, threadKey, orEnd(upTo))
 }
 
-// MessagesBefore lists the newest limit of the thread's consumed messages with a seq below before (0 means all), by
-// seq, fewer if they exceed ThreadBytes; with withHidden also hidden ones.
+// MessagesBefore lists the newest limit of the thread's consumed messages below a seq: see [data.ByProject].
 func (r *Reader) MessagesBefore(ctx context.Context, project string, threadKey, before int64, withHidden bool, limit int) (data.Page[data.Message], error) {
 	also := data.MessageConsumed
 	if withHidden {

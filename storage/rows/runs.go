@@ -218,8 +218,7 @@ func (r *Reader) Run(ctx context.Context, key int64) (data.Run, error) {
 	return sqldb.One(ctx, r.q, scanRun, selectRunByKey, key)
 }
 
-// RunsByName returns at most 2 of the project's runs that have the name, as their first or a later one: of one user, or
-// with user "" of all. They have no input and no definition.
+// RunsByName returns the project's runs that have the name: see [data.ByProject].
 func (r *Reader) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
 	if user == "" {
 		return sqldb.All(ctx, r.q, scanRun, selectRunsByName, project, name)

@@ -118,15 +118,12 @@ func intoHead(h *data.ThreadHead) []any {
 }
 
 // ScanThread reads a thread, and the columns behind it.
-func ScanThread(rows *sql.Rows, t *data.Thread, more ...any) error {
+func ScanThread(rows *sql.Rows, more ...any) (t data.Thread, err error) {
 	into := append(intoHead(&t.ThreadHead), sqldb.Into(&t.State), &t.Title, sqldb.Into(&t.Metadata), &t.Archived)
-	return rows.Scan(append(into, more...)...)
+	return sqldb.Scan(rows, &t, append(into, more...)...)
 }
 
-func scanThread(rows *sql.Rows) (t data.Thread, err error) {
-	err = ScanThread(rows, &t)
-	return t, err
-}
+func scanThread(rows *sql.Rows) (data.Thread, error) { return ScanThread(rows) }
 
 // Thread returns the thread with the key.
 func (r *Reader) Thread(ctx context.Context, key int64) (data.Thread, error) {

@@ -12,14 +12,10 @@ import (
 
 // Views are the views of a batch's decisions, one per thread.
 type Views struct {
-	tx         *Tx
-	byKey      map[int64]*data.View
-	byName     map[data.Name]*data.View
-	names      map[data.Name]data.NamedRun
-	remembered map[string]data.Remembered
-	living     map[string]bool
-	running    map[data.Name]int
-
+	tx        *Tx
+	byKey     map[int64]*data.View
+	byName    map[data.Name]*data.View
+	shared    data.View    // what is the same in each
 	elsewhere map[any]bool // what other instances have locked: keys and names of threads, names of runs, scopes
 }
 
@@ -75,10 +71,9 @@ func (vs *Views) Keep(v *data.View) {
 }
 
 func (vs *Views) empty() *data.View {
-	return &data.View{
-		Now: vs.tx.Now, Inbox: make(map[int64]data.Inbox), CancelAsked: make(map[int64]bool), Known: make(map[string]bool),
-		Names: vs.names, Remembered: vs.remembered, Living: vs.living, Running: vs.running,
-	}
+	v := vs.shared
+	v.Inbox, v.CancelAsked, v.Known = make(map[int64]data.Inbox), make(map[int64]bool), make(map[string]bool)
+	return &v
 }
 
 // readShared reads the rows outside of threads.
@@ -98,11 +93,11 @@ func (vs *Views) readShared(asks []data.Ask) error {
 		return err
 	}
 	for _, n := range runs {
-		vs.names[n.Name] = n.run
+		vs.shared.Names[n.Name] = n.run
 	}
 	list, err := sqldb.Find(vs.tx.Context(), vs.tx, scanRemembered, selectRemembered, scopes)
 	for _, r := range list {
-		vs.remembered[r.scope] = r.Remembered
+		vs.shared.Remembered[r.scope] = r.Remembered
 	}
 	return err
 }
@@ -217,7 +212,7 @@ func (vs *Views) readOwners(asks []data.Ask) error {
 		return err
 	}
 	for _, owner := range living {
-		vs.living[owner] = true
+		vs.shared.Living[owner] = true
 	}
 	type end struct{ thread, last int64 }
 	ends, err := sqldb.Find(vs.tx.Context(), vs.tx, func(rows *sql.Rows) (e end, err error) {
