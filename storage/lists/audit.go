@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// A page of the audit is this, the count or sqldb.Uncounted, and the rest, in each of which a filter stands.
+	// A page of the audit is this, the count and the rest, in each of which a filter stands.
 	listAudit = `
 SELECT project_id, user_id, actor, action, thread_id, run_id, credential, address, request, subject, at, key, (`
 	countAudit = `
@@ -90,10 +90,7 @@ func (r Reader) Audit(ctx context.Context, f data.AuditFilter) (data.Page[data.A
 
 func (r Reader) audit(ctx context.Context, f *data.AuditFilter) (p data.Page[data.Audit], err error) {
 	where, args := whereAudit(f)
-	count, counting := countAudit+where+auditCounted, append(slices.Clip(args), sqldb.MaxCount+1)
-	if !f.Count {
-		count, counting = sqldb.Uncounted, nil
-	}
+	count, counting := countAudit+where+auditCounted, append(slices.Clip(args), sqldb.CountTo(f.Count))
 	p.Rows, err = sqldb.All(ctx, r.q, func(rows *sql.Rows) (data.Audit, error) { return scanAudit(rows, &p.Total) },
 		listAudit+count+pageOfAudit+where+belowAudit,
 		slices.Concat(counting, args, []any{sqldb.Time(f.BeforeTime), f.BeforeKey, f.Limit + 1})...)

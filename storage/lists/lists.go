@@ -1,5 +1,5 @@
-// Package lists reads what a project has: its threads, runs, users, questions and audit by filters and searches, the statistics of its runs
-// and the usage of its model calls. It writes the sums of the latter two.
+// Package lists reads the lists of a project by filters and searches: threads, runs, users, questions and the audit. It also adds up and
+// reads the statistics of runs and the usage of model calls.
 package lists
 
 import (

@@ -19,7 +19,7 @@ import (
 // of a search. A list by terms is in the order of the keys: see keysByTerms.
 
 const (
-	// The statement of a page is listRuns, the count or sqldb.Uncounted, pageOfRuns, the
+	// The statement of a page is listRuns, the count or none, pageOfRuns, the
 	// keys of the runs (which an index alone has) and thatAreShown: see listOfRuns.
 	// It does not read columns that a list does not show.
 	listRuns = `
@@ -132,7 +132,7 @@ func (r Reader) runs(ctx context.Context, f *data.RunFilter) (data.Page[data.Run
 	if f.Count {
 		count.countRuns(f, by, begin)
 	} else {
-		count.add(sqldb.Uncounted)
+		count.add(`SELECT 0`)
 	}
 	list := listOfRuns(f, by, &count, after)
 	// The last two parameters are the limit and the size of the page, which sqldb.PageOf adds.

@@ -147,7 +147,7 @@ type bucket struct {
 	at      time.Time
 }
 
-// tallies are what is to be added to buckets.
+// tallies are sums to be added to buckets.
 type tallies map[bucket]*data.Tally
 
 // add has count add a row of a project to its buckets.
@@ -200,7 +200,7 @@ SELECT at, data FROM stats_buckets WHERE project_id = ? AND step = ? AND at >= ?
 SELECT ` + rows.HeadColumns + ` FROM runs WHERE project_id = ? AND status = ? ORDER BY created_at, key LIMIT ?`
 
 	selectOldestQuestion = `
-SELECT q.created_at FROM interrupts q` + ofProject + whereOpen + ` ORDER BY q.key LIMIT 1`
+SELECT q.created_at FROM interrupts q WHERE q.project_id = ? AND q.status = 'open' ORDER BY q.key LIMIT 1`
 
 	selectInstances = `
 SELECT id, addr, fenced, ended, started_at, leased_until FROM instances ORDER BY started_at DESC, id LIMIT 20`

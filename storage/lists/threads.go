@@ -39,7 +39,6 @@ LEFT JOIN run_inputs i ON i.run_key = r.key`
 FROM threads t` + shownRun + `
 WHERE t.key = ? AND t.project_id = ?`
 
-	// The statement of a page is listedColumns, the count or sqldb.Uncounted, and one of the last three constants.
 	pageOfThreads = `), sized.found
 FROM (SELECT sized_key, at, found
 	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
@@ -53,12 +52,12 @@ FROM (SELECT sized_key, at, found
 JOIN threads t ON t.key = sized_key` + shownRun + `
 ORDER BY sized.at DESC, sized_key DESC`
 
-	threadsOfUser = pageOfThreads + ofOneUser + latestOfThem + thatFitAThread
-	threadsOfAll  = pageOfThreads + latestOfThem + thatFitAThread
+	selectThreadsOfUser = listedColumns + `, (` + countThreadsOfUser + pageOfThreads + ofOneUser + latestOfThem + thatFitAThread
+	selectThreads       = listedColumns + `, (` + countThreads + pageOfThreads + latestOfThem + thatFitAThread
 
-	countThreads = `
+	countThreadsOfUser = `
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? AND user_id = ? LIMIT ?) AS counted`
-	countAllThreads = `
+	countThreads = `
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? LIMIT ?) AS counted`
 
 	lookAtThreads = `
@@ -158,15 +157,12 @@ func (r Reader) Threads(ctx context.Context, f data.ThreadFilter) (data.Page[dat
 			return r.lookThreads(ctx, &f)
 		})
 	}
-	list, count, whose := threadsOfAll, countAllThreads, []any{f.Project}
+	list, count, whose := selectThreads, countThreads, []any{f.Project}
 	if f.User != "" {
-		list, count, whose = threadsOfUser, countThreads, append(whose, f.User)
+		list, count, whose = selectThreadsOfUser, countThreadsOfUser, append(whose, f.User)
 	}
-	counting := slices.Concat(whose, []any{sqldb.MaxCount + 1})
-	if !f.Count {
-		count, counting = sqldb.Uncounted, nil
-	}
-	p, err := sqldb.PageOf(ctx, r.q, scanListedAnd, data.PageBytes, f.Limit, listedColumns+`, (`+count+list,
+	counting := slices.Concat(whose, []any{sqldb.CountTo(f.Count)})
+	p, err := sqldb.PageOf(ctx, r.q, scanListedAnd, data.PageBytes, f.Limit, list,
 		slices.Concat(counting, whose, []any{sqldb.Time(f.BeforeTime), f.BeforeKey})...)
 	return sqldb.Counted(ctx, r.q, p, err, f.Count, count, counting...)
 }

@@ -129,8 +129,7 @@ func (p *pending) reset() {
 	p.uses, p.pieces, p.audit, p.ended, p.calls, p.raises = nil, nil, nil, nil, nil, nil
 }
 
-// Commits has what the transactions of one writer share: their memory, and the keys of new rows. The writer's lock guards it, but for the
-// Keys.
+// Commits is shared by the transactions of one writer: their memory, and the keys of new rows. The writer's lock guards it except the Keys.
 type Commits struct {
 	Threads, Runs Keys
 	Packer        eventlog.Packer

@@ -1,6 +1,5 @@
-// Package rows is about the tables of threads and runs: a file for each has the statements that write, read and delete its rows. A [Tx]
-// writes what a batch has, and reads the [Views] of its decisions; a [Reader] reads rows by their keys and names. It knows neither when a
-// batch is committed nor for whom rows are read.
+// Package rows writes, reads and deletes the rows of threads and runs: a file for each table has its statements. A [Tx] writes the rows of
+// a batch and reads the [Views] of its decisions; a [Reader] reads rows by their keys and names. It begins no transaction and decides nothing.
 package rows
 
 import (

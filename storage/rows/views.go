@@ -15,7 +15,7 @@ type Views struct {
 	tx        *Tx
 	byKey     map[int64]*data.View
 	byName    map[data.Name]*data.View
-	shared    data.View    // what is the same in each
+	shared    data.View    // the fields that are the same in each
 	elsewhere map[any]bool // what other instances have locked: keys and names of threads, names of runs, scopes
 }
 

@@ -36,11 +36,16 @@ func PageOf[T any](ctx context.Context, q Querier, scan scanner[T], bytes, limit
 	return p, err
 }
 
-// Uncounted takes the place of the count that is not asked for.
-const Uncounted = `SELECT 0`
-
 // MaxCount bounds the count of a list. Counting stops behind it.
 const MaxCount = 10_000
+
+// CountTo returns the limit of a count: 0, with which it reads nothing, unless it is asked for.
+func CountTo(asked bool) int {
+	if asked {
+		return MaxCount + 1
+	}
+	return 0
+}
 
 // Counted completes the count of a page that PageOf returned with err, if the count is asked for. An empty page has no row with it.
 func Counted[T any](ctx context.Context, q Querier, p data.Page[T], err error, asked bool, query string, args ...any) (data.Page[T], error) {
