@@ -12,23 +12,18 @@ import (
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
-// deletion removes rows of a kind. Its statement takes the keys of threads or runs and a number of rows.
-type deletion struct {
-	before string // updates references to the rows, given a time and the keys; "" for none
-	remove string
-}
-
-// threadRows are deleted before the thread's runs.
-var threadRows = []deletion{{"", deleteThreadEvents}, {"", deleteThreadSegments}, {"", deleteThreadMessages}, {"", deleteThreadSpans}}
-
-// runRows are deleted before the runs. Their names come last: they find a run of which rows are left.
-var runRows = []deletion{
-	{"", deleteMessages}, {"", deleteMemos}, {"", deleteInterrupts}, {"", deleteSteps}, {"", deleteNodes},
-	{loosenAttachments, deleteUsesOfRuns}, {"", deletePrompts}, {"", deletePieces}, {"", deletePieceUses}, {"", forgetAnswers}, {"", deleteNames},
-}
-
-// eventRows are the events of runs. They lie in the runs' spans.
-var eventRows = []deletion{{"", deleteRunEvents}, {"", deleteRunSegments}}
+// Rows are removed by statements that take the keys of threads or runs, and a number of rows.
+var (
+	// threadRows are deleted before the thread's runs.
+	threadRows = []string{deleteThreadEvents, deleteThreadSegments, deleteThreadMessages, deleteThreadSpans}
+	// runRows are deleted before the runs. Their names come last: they find a run of which rows are left.
+	runRows = []string{
+		deleteMessages, deleteMemos, deleteInterrupts, deleteSteps, deleteNodes, deleteUsesOfRuns, deletePrompts, deletePieces, deletePieceUses,
+		forgetAnswers, deleteNames,
+	}
+	// eventRows are the events of runs. They lie in the runs' spans.
+	eventRows = []string{deleteRunEvents, deleteRunSegments}
+)
 
 const (
 	deleteThreadEvents   = `DELETE FROM events WHERE (thread_key, last_event_id) IN (SELECT thread_key, last_event_id FROM events WHERE thread_key = ANY (?) LIMIT ?)`
@@ -209,18 +204,18 @@ type removal struct {
 }
 
 // some removes the next rows of some kinds that belong to threads or runs, one kind after the other. It reports whether rows may be left.
-func (r *removal) some(kinds []deletion, keys []int64) (left bool, err error) {
+func (r *removal) some(kinds []string, keys []int64) (left bool, err error) {
 	list := r.DB.List(keys)
-	for i := range kinds {
+	for _, remove := range kinds {
 		if r.rows <= 0 {
 			return true, nil
 		}
-		if before := kinds[i].before; before != "" {
-			if err := r.Exec(before, longAgo(), list); err != nil {
+		if remove == deleteUsesOfRuns { // attachments that no other run uses are to be collected soon
+			if err := r.Exec(loosenAttachments, sqldb.Time(time.Unix(0, 0)), list); err != nil {
 				return false, err
 			}
 		}
-		n, err := r.Count(kinds[i].remove, list, r.rows)
+		n, err := r.Count(remove, list, r.rows)
 		if err != nil {
 			return false, err
 		}
@@ -262,7 +257,7 @@ func (r *removal) deleteEvents(runs []int64) (left bool, err error) {
 	for r.rows > 0 {
 		span, err := sqldb.One(r.Context(), r, scanSpan, selectSharedSpan, r.DB.List(runs))
 		if errors.Is(err, data.ErrNotFound) {
-			return r.some([]deletion{{"", deleteSpans}}, runs)
+			return r.some([]string{deleteSpans}, runs)
 		}
 		if err != nil {
 			return false, err
@@ -298,7 +293,7 @@ func (r *removal) deleteThread(key int64) (left bool, err error) {
 		if len(runs) == 0 {
 			return false, cmp.Or(r.Exec(deleteThreadState, key), r.Exec(deleteThread, key), r.Exec(forgetDeletionsOfThread, key))
 		}
-		if left, err := r.some([]deletion{{"", deleteKeysOfRuns}}, runs); left || err != nil {
+		if left, err := r.some([]string{deleteKeysOfRuns}, runs); left || err != nil {
 			return left, err
 		}
 		if left, err := r.deleteRows(runs); left || err != nil {
@@ -307,6 +302,3 @@ func (r *removal) deleteThread(key int64) (left bool, err error) {
 	}
 	return true, nil
 }
-
-// longAgo is when an attachment that no run uses any more was last used, so that it is collected soon.
-func longAgo() any { return sqldb.Time(time.Unix(0, 0)) }

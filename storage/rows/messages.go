@@ -151,7 +151,8 @@ func scanMessageWith(rows *sql.Rows, m *data.Message, text *messageInto, more ..
 	var id, toolCallID string
 	err := rows.Scan(append([]any{
 		&m.ThreadKey, &run, &m.Seq, &m.EventID, (*string)(&m.State), &id, &toolCallID, sqldb.Into(&m.ContextItemIDs), text,
-		dayInto{&m.Day}, sqldb.Into(&m.CreatedAt), &m.Hash, &m.Key,
+		dayInto{&m.Day},
+		sqldb.Into(&m.CreatedAt), &m.Hash, &m.Key,
 	}, more...)...)
 	m.RunKey, m.ID, m.ToolCallID = run.Int64, id, toolCallID
 	return err
