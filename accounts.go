@@ -15,13 +15,13 @@ func (s *Server) CreateAPIKey(ctx context.Context, user string, projects []strin
 	if err != nil {
 		return "", "", err
 	}
-	return text, row.ID, s.db.PutAPIKey(ctx, &row, nil)
+	return text, row.ID, s.db.Accounts.PutAPIKey(ctx, &row, nil)
 }
 
 // RevokeAPIKey revokes a key and ends its streams: on this server immediately, on other servers of the database as EndCredential does.
 // It fails with runtime.ErrNotFound when the key does not exist or was revoked before.
 func (s *Server) RevokeAPIKey(ctx context.Context, id string) error {
-	if err := s.db.RevokeAPIKey(ctx, id, time.Now(), nil); err != nil {
+	if err := s.db.Accounts.RevokeAPIKey(ctx, id, time.Now(), nil); err != nil {
 		return err
 	}
 	s.revoked(id)

@@ -136,10 +136,10 @@ func (s *Server) Start(ctx context.Context) (err error) {
 	if s.rt, err = newRuntime(ctx, cfg, s.reg, s.db, files, s.Addr(), s.watch, s.checkRevoked); err != nil {
 		return err
 	}
-	s.keys = apikey.NewKeys(s.db)
+	s.keys = apikey.NewKeys(s.db.Accounts)
 	accounts, admins := cfg.Accounts, keys.Transport{}
 	if cfg.APIKeys {
-		accounts, admins = s.keys, keys.Transport{Ledger: s.db, Secrets: s.rt, Ended: s.revoked}
+		accounts, admins = s.keys, keys.Transport{Ledger: s.db.Accounts, Secrets: s.rt, Ended: s.revoked}
 	}
 	if s.web, err = newWeb(cfg, s.tls, s.rt, s.db, files, accounts, s.watch, admins); err != nil {
 		return err

@@ -75,7 +75,7 @@ func duties(every time.Duration, rt *runtime.Runtime, db *storage.DB, policy run
 			return retire(ctx, rt, db, policy, now, log)
 		})},
 		{Name: "compression of events", Every: every, Do: active(func(ctx context.Context, now time.Time) error {
-			n, err := db.Seal(ctx, now)
+			n, err := db.Retention.Seal(ctx, now)
 			if err == nil && n > 0 {
 				log.Debug("compressed old events", "events", n)
 			}
@@ -84,12 +84,12 @@ func duties(every time.Duration, rt *runtime.Runtime, db *storage.DB, policy run
 		{Name: "run statistics", Every: countEvery, Do: active(rt.RollUp)},
 		{Name: "queue", Every: every, Do: active(func(ctx context.Context, _ time.Time) error { return rt.RepairQueue(ctx) })},
 		{Name: "idempotency keys", Every: every, Do: expiring(func(ctx context.Context, now time.Time) error {
-			return db.ForgetKeys(ctx, now.Add(-runtime.KeyLifetime))
+			return db.Retention.ForgetKeys(ctx, now.Add(-runtime.KeyLifetime))
 		})},
 		{Name: "unused attachments", Every: every, Do: expiring(func(ctx context.Context, _ time.Time) error {
 			return rt.CollectAttachments(ctx)
 		})},
-		{Name: "old records", Every: every, Do: expiring(db.Prune)},
+		{Name: "old records", Every: every, Do: expiring(db.Retention.Prune)},
 	}
 }
 
@@ -110,7 +110,7 @@ func (p *clockGuard) pass(wall, passed time.Duration) (by time.Duration, set boo
 
 // retire applies the retention policy.
 func retire(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, now time.Time, log *slog.Logger) error {
-	list, err := rt.Retire(ctx, db, policy, now)
+	list, err := rt.Retire(ctx, db.Retention, policy, now)
 	for i := range list {
 		r := &list[i]
 		log.Info("removed expired data", "project", r.Project, "runs", r.Runs, "stripped", r.Stripped,

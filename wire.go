@@ -70,7 +70,7 @@ func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
 		closer = io.NopCloser(nil)
 	}
 	files := attach.Config{
-		Records: db, Blobs: a.Blobs, Log: cfg.Log, Size: a.Size, Types: a.Types, Bytes: a.Bytes,
+		Records: db.Attachments, Blobs: a.Blobs, Log: cfg.Log, Size: a.Size, Types: a.Types, Bytes: a.Bytes,
 	}
 	if cfg.hasAccounts() {
 		files.Uploads = 8
@@ -229,7 +229,7 @@ func newWeb(cfg *Config, secure *tls.Config, rt *runtime.Runtime, db *storage.DB
 		return transports.New(serving)
 	}
 	mounts := []transports.Mounter{
-		rest.Transport{Runtime: rt, Streams: streams, Version: cfg.Version, Retention: cfg.Retention, Retainer: db},
+		rest.Transport{Runtime: rt, Streams: streams, Version: cfg.Version, Retention: cfg.Retention, Retainer: db.Retention},
 		attachments.Transport{Runtime: rt, Size: files.Size(), BaseURL: cfg.Attachments.BaseURL, PerUser: files.Uploads()},
 		sse.Transport{Runtime: rt, Streams: streams},
 		ws.Transport{

@@ -57,7 +57,7 @@ func createKeyCommand() *cobra.Command {
 				return &usageError{err}
 			}
 			err = withDatabase(cmd, func(db *storage.DB) error {
-				return db.PutAPIKey(cmd.Context(), &row, hostAudit("create_key", row.CreatedAt))
+				return db.Accounts.PutAPIKey(cmd.Context(), &row, hostAudit("create_key", row.CreatedAt))
 			})
 			if err != nil {
 				return err
@@ -109,7 +109,7 @@ func listKeysCommand() *cobra.Command {
 func allKeys(ctx context.Context, db *storage.DB) (list []runtime.APIKey, err error) {
 	const page = 1000
 	for after := ""; ; after = list[len(list)-1].ID {
-		some, err := db.APIKeysAfter(ctx, after, page)
+		some, err := db.Accounts.APIKeysAfter(ctx, after, page)
 		if list = append(list, some...); err != nil || len(some) < page {
 			return list, err
 		}
@@ -147,7 +147,7 @@ func revokeKeyCommand() *cobra.Command {
 				var errs []error
 				for _, id := range ids {
 					now := time.Now()
-					err := db.RevokeAPIKey(cmd.Context(), id, now, hostAudit("revoke_key", now))
+					err := db.Accounts.RevokeAPIKey(cmd.Context(), id, now, hostAudit("revoke_key", now))
 					switch {
 					case strings.HasPrefix(id, "baton_"):
 						err = errors.New("want the ID of a key, as baton keys list shows it, not the key itself")

@@ -59,9 +59,9 @@ func retired(cmd *cobra.Command, dry bool) (list []runtime.Retired, err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	policy := *retentionOf(cfg.Retention)
 	if dry {
-		return runtime.Retirable(cmd.Context(), db, policy, time.Now())
+		return runtime.Retirable(cmd.Context(), db.Retention, policy, time.Now())
 	}
-	return runtime.RetireAlone(cmd.Context(), db, db, policy, time.Now())
+	return runtime.RetireAlone(cmd.Context(), db, db.Retention, policy, time.Now())
 }
 
 func writeRetired(w io.Writer, list []runtime.Retired, dry bool) error {

@@ -245,7 +245,7 @@ func BenchmarkReplay(b *testing.B) {
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 		}
 		b.Run(name, read)
-		sealed, err := db.Seal(b.Context(), time.Now().Add(72*time.Hour))
+		sealed, err := db.Retention.Seal(b.Context(), time.Now().Add(72*time.Hour))
 		if err != nil || sealed == 0 {
 			b.Fatalf("%d events are sealed: %v", sealed, err)
 		}
@@ -337,11 +337,11 @@ func BenchmarkRetire(b *testing.B) {
 			rt, db := startedOn(b, url, tokens)
 			runsAtOnce(b, rt, "t", b.N, 50)
 			late := time.Now().Add(72 * time.Hour)
-			if _, err := db.Seal(b.Context(), late); err != nil {
+			if _, err := db.Retention.Seal(b.Context(), late); err != nil {
 				b.Fatal(err)
 			}
 			b.ResetTimer()
-			list, err := rt.Retire(b.Context(), db, runtime.Policy{Retention: runtime.Retention{Runs: day}}, late)
+			list, err := rt.Retire(b.Context(), db.Retention, runtime.Policy{Retention: runtime.Retention{Runs: day}}, late)
 			if err != nil || len(list) != 1 || list[0].Runs != b.N {
 				b.Fatalf("removed %+v of %d runs: %v", list, b.N, err)
 			}

@@ -95,13 +95,13 @@ func (rt *Runtime) Retire(ctx context.Context, db Retainer, p Policy, now time.T
 
 // RetireAlone is Retire on a database that no server uses. It fails with a *HeldError if one does. It waits for a lease to find out
 // whether a silent server has died.
-func RetireAlone(ctx context.Context, db Store, found interface {
-	Retainer
+func RetireAlone(ctx context.Context, db interface {
+	Store
 	Unused(ctx context.Context) error
-}, p Policy, now time.Time,
+}, found Retainer, p Policy, now time.Time,
 ) (list []Retired, err error) {
 	for {
-		err := found.Unused(ctx)
+		err := db.Unused(ctx)
 		if err == nil {
 			break
 		}

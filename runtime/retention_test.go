@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/janitor"
+	"github.com/batonrun/baton/storage"
 )
 
 const day = 24 * time.Hour
@@ -18,7 +19,7 @@ const day = 24 * time.Hour
 // retire applies the policy p, as if so many days had passed.
 func (b *bench) retire(p runtime.Retention, days int) []runtime.Retired {
 	b.t.Helper()
-	list, err := b.Retire(context.Background(), b.store.(runtime.Retainer), runtime.Policy{Retention: p}, time.Now().Add(time.Duration(days)*day))
+	list, err := b.Retire(context.Background(), b.store.(*storage.DB).Retention, runtime.Policy{Retention: p}, time.Now().Add(time.Duration(days)*day))
 	must(b.t, err)
 	return list
 }
@@ -92,7 +93,7 @@ func TestALookAtWhatIsDueIsBounded(t *testing.T) {
 	for n := range 3 {
 		b.wait(b.start(fmt.Sprint("main", n), "echo", "one").RunID, runtime.Completed)
 	}
-	db, late := b.store.(runtime.Retainer), time.Now().Add(9*day)
+	db, late := b.store.(*storage.DB).Retention, time.Now().Add(9*day)
 	p := runtime.Policy{Projects: map[string]runtime.Retention{"default": {Runs: 8 * day}}}
 	for _, c := range []struct {
 		project    string
@@ -130,7 +131,7 @@ func TestRetention_LeavesTurnsToOtherDuties(t *testing.T) {
 	removed, turns, done := 0, 0, false
 	j := janitor.New(janitor.Config{Begin: late, Log: slog.New(slog.DiscardHandler), Duties: []janitor.Duty{
 		{Name: "retention", Every: time.Hour, Do: func(ctx context.Context, now time.Time) error {
-			list, err := b.Retire(ctx, b.store.(runtime.Retainer), runtime.Policy{Retention: runtime.Retention{Runs: 8 * day}}, now)
+			list, err := b.Retire(ctx, b.store.(*storage.DB).Retention, runtime.Policy{Retention: runtime.Retention{Runs: 8 * day}}, now)
 			if done = true; err == nil && len(list) == 1 {
 				removed = list[0].Runs
 			}

@@ -5,12 +5,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/members"
+	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -55,26 +56,15 @@ DELETE FROM api_key_projects WHERE id = ANY (?)`
 
 	deleteAPIKeys = `
 DELETE FROM api_keys WHERE id = ANY (?)`
-
-	selectSecret = `
-SELECT value FROM secrets WHERE purpose = ?`
-
-	insertSecret = `
-INSERT INTO secrets (purpose, value, created_at)
-VALUES (?, ?, ?)
-ON CONFLICT (purpose) DO NOTHING`
-
-	deleteSecrets = `
-DELETE FROM secrets WHERE purpose >= ''`
 )
 
-// accounts stores API keys and secrets. They are not part of an instance's data: any process with the database open may write them,
-// and no commit is based on them.
-type accounts beside
+// Accounts stores API keys. They are not part of an instance's data: any process with the database open may write them, and no commit is
+// based on them.
+type Accounts struct{ beside }
 
 // PutAPIKey inserts a key with a new ID, and an audit row unless by is nil. It fails with data.ErrRevoked if the
 // requester's own key was revoked, even concurrently, so a revoked key cannot leave another one behind.
-func (a accounts) PutAPIKey(ctx context.Context, k *data.APIKey, by *data.Audit) error {
+func (a Accounts) PutAPIKey(ctx context.Context, k *data.APIKey, by *data.Audit) error {
 	return a.change(ctx, func(tx *sqldb.Tx) error {
 		if err := stands(tx, by); err != nil {
 			return err
@@ -101,11 +91,11 @@ func tell(tx *sqldb.Tx, k *data.APIKey, by *data.Audit) error {
 	row := *by
 	row.User, row.Subject = k.User, k.ID
 	if by.Project != "" {
-		return tx.Exec(insertAudit, auditCells(&row)...)
+		return rows.InsertAudit(tx, &row)
 	}
 	for _, project := range projectsOf(k) {
 		row.Project = project
-		if err := tx.Exec(insertAudit, auditCells(&row)...); err != nil {
+		if err := rows.InsertAudit(tx, &row); err != nil {
 			return err
 		}
 	}
@@ -114,7 +104,7 @@ func tell(tx *sqldb.Tx, k *data.APIKey, by *data.Audit) error {
 
 // RevokeAPIKey revokes a key at a time, and inserts an audit row unless by is nil. It fails with data.ErrNotFound if
 // no valid key has that id, and with data.ErrRevoked like PutAPIKey.
-func (a accounts) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *data.Audit) error {
+func (a Accounts) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *data.Audit) error {
 	return a.change(ctx, func(tx *sqldb.Tx) error {
 		if err := stands(tx, by); err != nil {
 			return err
@@ -153,14 +143,14 @@ func stands(tx *sqldb.Tx, by *data.Audit) error {
 const keysKept = 90 * 24 * time.Hour
 
 // forgetAPIKeys deletes keys that have long been invalid.
-func (r retention) forgetAPIKeys(ctx context.Context, now time.Time) error {
+func (r Retention) forgetAPIKeys(ctx context.Context, now time.Time) error {
 	for _, query := range []string{selectRevokedKeys, selectExpiredKeys} {
-		err := inTurns(ctx, func() (more bool, err error) {
-			ids, err := sqldb.All(ctx, r.read, sqldb.Scalar[string], query, sqldb.Time(now.Add(-keysKept)), tidyRows)
+		err := members.InTurns(ctx, func() (more bool, err error) {
+			ids, err := sqldb.All(ctx, r.read, sqldb.Scalar[string], query, sqldb.Time(now.Add(-keysKept)), members.TidyRows)
 			if err != nil || len(ids) == 0 {
 				return false, err
 			}
-			return len(ids) == tidyRows, r.w.Aside(ctx, func(tx *sqldb.Tx) error {
+			return len(ids) == members.TidyRows, r.w.Aside(ctx, func(tx *sqldb.Tx) error {
 				return errors.Join(tx.Exec(deleteAPIKeyProjects, tx.DB.List(ids)), tx.Exec(deleteAPIKeys, tx.DB.List(ids)))
 			})
 		})
@@ -172,7 +162,7 @@ func (r retention) forgetAPIKeys(ctx context.Context, now time.Time) error {
 }
 
 // APIKeys returns the existing keys among ids, revoked ones included, in no order.
-func (a accounts) APIKeys(ctx context.Context, ids []string) ([]data.APIKey, error) {
+func (a Accounts) APIKeys(ctx context.Context, ids []string) ([]data.APIKey, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -180,20 +170,20 @@ func (a accounts) APIKeys(ctx context.Context, ids []string) ([]data.APIKey, err
 }
 
 // APIKeysAfter returns up to limit keys behind the one given, revoked ones too, in the order of their IDs.
-func (a accounts) APIKeysAfter(ctx context.Context, id string, limit int) ([]data.APIKey, error) {
+func (a Accounts) APIKeysAfter(ctx context.Context, id string, limit int) ([]data.APIKey, error) {
 	return sqldb.All(ctx, a.read, scanAPIKey, listAPIKeys, id, limit)
 }
 
 // ProjectAPIKeys returns a page of the keys of a project, revoked ones too, latest first, below the Key given; 0 begins with the
 // latest.
-func (a accounts) ProjectAPIKeys(ctx context.Context, project string, below int64, limit int) (p data.Page[data.APIKey], err error) {
+func (a Accounts) ProjectAPIKeys(ctx context.Context, project string, below int64, limit int) (p data.Page[data.APIKey], err error) {
 	if p.Rows, err = sqldb.All(ctx, a.read, scanAPIKey, listProjectKeys, project, cmp.Or(below, math.MaxInt64), limit+1); err != nil {
 		return p, err
 	}
 	if p.More = len(p.Rows) > limit; p.More {
 		p.Rows = p.Rows[:limit]
 	}
-	p.Total, err = sqldb.One(ctx, a.read, sqldb.Scalar[int], countProjectKeys, project, maxCount)
+	p.Total, err = sqldb.One(ctx, a.read, sqldb.Scalar[int], countProjectKeys, project, sqldb.MaxCount)
 	p.Counted = err == nil
 	return p, err
 }
@@ -201,29 +191,4 @@ func (a accounts) ProjectAPIKeys(ctx context.Context, project string, below int6
 func scanAPIKey(rows *sql.Rows) (k data.APIKey, err error) {
 	return sqldb.Scan(rows, &k, &k.ID, &k.Name, &k.Hash, &k.User, sqldb.Into(&k.Projects), &k.Role,
 		sqldb.Into(&k.CreatedAt), sqldb.Into(&k.ExpiresAt), sqldb.Into(&k.RevokedAt), &k.Key)
-}
-
-// Secret returns the secret of a purpose, or data.ErrNotFound.
-func (a accounts) Secret(ctx context.Context, purpose string) (string, error) {
-	return sqldb.One(ctx, a.read, sqldb.Scalar[string], selectSecret, purpose)
-}
-
-// PutSecret stores the secret for a purpose, unless there is one already.
-func (a accounts) PutSecret(ctx context.Context, purpose, value string) error {
-	return a.change(ctx, func(tx *sqldb.Tx) error { return tx.Exec(insertSecret, purpose, value, sqldb.Time(time.Now())) })
-}
-
-// RemoveSecrets removes the secrets for all purposes. Servers create new ones on demand.
-func (a accounts) RemoveSecrets(ctx context.Context) error {
-	return a.change(ctx, func(tx *sqldb.Tx) error { return tx.Exec(deleteSecrets) })
-}
-
-// change writes in a transaction of its own.
-func (a accounts) change(ctx context.Context, write func(*sqldb.Tx) error) error {
-	a.w.Session.Lock()
-	defer a.w.Session.Unlock()
-	if a.w.Session.Closed() {
-		return fmt.Errorf("%w: it is closed", data.ErrUnavailable)
-	}
-	return a.w.Transact(ctx, write)
 }

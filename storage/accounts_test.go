@@ -24,43 +24,43 @@ func TestAPIKeys(t *testing.T) {
 			{ID: "b", Hash: "h2", User: "u", Projects: []string{"p1"}, Role: "admin", CreatedAt: now, ExpiresAt: &later},
 		}
 		for i := range want {
-			must(t, db.PutAPIKey(t.Context(), &want[i], nil))
+			must(t, db.Accounts.PutAPIKey(t.Context(), &want[i], nil))
 		}
-		if err := db.PutAPIKey(t.Context(), &want[0], nil); err == nil {
+		if err := db.Accounts.PutAPIKey(t.Context(), &want[0], nil); err == nil {
 			t.Error("an ID was given twice")
 		}
 		listed := func() []data.APIKey {
 			t.Helper()
-			list, err := db.APIKeysAfter(t.Context(), "", 10)
+			list, err := db.Accounts.APIKeysAfter(t.Context(), "", 10)
 			must(t, err)
 			return list
 		}
 		if diff := cmp.Diff(want, listed()); diff != "" {
 			t.Error(diff)
 		}
-		if got, err := db.APIKeys(t.Context(), []string{"nobody's", "b"}); err != nil || !cmp.Equal(got, want[1:]) {
+		if got, err := db.Accounts.APIKeys(t.Context(), []string{"nobody's", "b"}); err != nil || !cmp.Equal(got, want[1:]) {
 			t.Errorf("got %v, %v", got, err)
 		}
-		if got, err := db.APIKeysAfter(t.Context(), "a", 1); err != nil || !cmp.Equal(got, want[1:]) {
+		if got, err := db.Accounts.APIKeysAfter(t.Context(), "a", 1); err != nil || !cmp.Equal(got, want[1:]) {
 			t.Errorf("got %v, %v", got, err)
 		}
-		page, err := db.ProjectAPIKeys(t.Context(), "p1", 0, 1)
+		page, err := db.Accounts.ProjectAPIKeys(t.Context(), "p1", 0, 1)
 		if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != "b" || !page.More || page.Total != 2 {
 			t.Errorf("the latest key of p1: %+v, %v", page, err)
 		}
-		page, err = db.ProjectAPIKeys(t.Context(), "p1", page.Rows[0].Key, 1)
+		page, err = db.Accounts.ProjectAPIKeys(t.Context(), "p1", page.Rows[0].Key, 1)
 		if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != "a" || page.More {
 			t.Errorf("the one before it: %+v, %v", page, err)
 		}
 		for project, want := range map[string]int{"p,2": 1, "p": 0, "": 0} {
-			if page, err := db.ProjectAPIKeys(t.Context(), project, 0, 10); err != nil || len(page.Rows) != want || page.Total != want {
+			if page, err := db.Accounts.ProjectAPIKeys(t.Context(), project, 0, 10); err != nil || len(page.Rows) != want || page.Total != want {
 				t.Errorf("keys of %q: %+v, %v", project, page, err)
 			}
 		}
-		must(t, db.RevokeAPIKey(t.Context(), "b", later, nil))
+		must(t, db.Accounts.RevokeAPIKey(t.Context(), "b", later, nil))
 		want[1].RevokedAt = &later
 		for _, id := range []string{"b", "c"} {
-			if err := db.RevokeAPIKey(t.Context(), id, now, nil); !errors.Is(err, data.ErrNotFound) {
+			if err := db.Accounts.RevokeAPIKey(t.Context(), id, now, nil); !errors.Is(err, data.ErrNotFound) {
 				t.Errorf("%s is revoked: %v", id, err)
 			}
 		}
@@ -78,22 +78,22 @@ func TestRevokedKeysChangeNone(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, db *storage.DB) {
 		for _, id := range []string{"a", "b"} {
-			must(t, db.PutAPIKey(t.Context(), &data.APIKey{ID: id, Projects: []string{"p"}, Role: "admin", CreatedAt: time.Now()}, nil))
+			must(t, db.Accounts.PutAPIKey(t.Context(), &data.APIKey{ID: id, Projects: []string{"p"}, Role: "admin", CreatedAt: time.Now()}, nil))
 		}
 		of := func(credential string) *data.Audit {
 			return &data.Audit{At: time.Now(), Project: "p", Credential: credential}
 		}
-		must(t, db.RevokeAPIKey(t.Context(), "a", time.Now(), of("b")))
-		if err := db.PutAPIKey(t.Context(), &data.APIKey{ID: "c", Projects: []string{"p"}, CreatedAt: time.Now()}, of("a")); !errors.Is(err, data.ErrRevoked) {
+		must(t, db.Accounts.RevokeAPIKey(t.Context(), "a", time.Now(), of("b")))
+		if err := db.Accounts.PutAPIKey(t.Context(), &data.APIKey{ID: "c", Projects: []string{"p"}, CreatedAt: time.Now()}, of("a")); !errors.Is(err, data.ErrRevoked) {
 			t.Errorf("it makes one: %v", err)
 		}
-		if err := db.RevokeAPIKey(t.Context(), "b", time.Now(), of("a")); !errors.Is(err, data.ErrRevoked) {
+		if err := db.Accounts.RevokeAPIKey(t.Context(), "b", time.Now(), of("a")); !errors.Is(err, data.ErrRevoked) {
 			t.Errorf("it revokes one: %v", err)
 		}
-		if err := db.PutAPIKey(t.Context(), &data.APIKey{ID: "d", Projects: []string{"p"}, CreatedAt: time.Now()}, of("of another kind")); err != nil {
+		if err := db.Accounts.PutAPIKey(t.Context(), &data.APIKey{ID: "d", Projects: []string{"p"}, CreatedAt: time.Now()}, of("of another kind")); err != nil {
 			t.Error(err)
 		}
-		if got, err := db.APIKeysAfter(t.Context(), "", 10); err != nil || len(got) != 3 || !got[1].Good(time.Now()) {
+		if got, err := db.Accounts.APIKeysAfter(t.Context(), "", 10); err != nil || len(got) != 3 || !got[1].Good(time.Now()) {
 			t.Errorf("there are %+v, %v", got, err)
 		}
 	})
@@ -119,7 +119,7 @@ func TestKeysAreWrittenBesideAServer(t *testing.T) {
 			})
 			for i := range 50 {
 				k := data.APIKey{ID: fmt.Sprintf("key-%02d", i), Projects: []string{"p"}, CreatedAt: time.Now()}
-				if err := beside.PutAPIKey(t.Context(), &k, nil); err != nil {
+				if err := beside.Accounts.PutAPIKey(t.Context(), &k, nil); err != nil {
 					t.Error(err)
 				}
 			}
@@ -127,7 +127,7 @@ func TestKeysAreWrittenBesideAServer(t *testing.T) {
 			if err := beside.Close(); err != nil {
 				t.Error(err)
 			}
-			if list, err := server.APIKeysAfter(t.Context(), "", 100); err != nil || len(list) != 50 {
+			if list, err := server.Accounts.APIKeysAfter(t.Context(), "", 100); err != nil || len(list) != 50 {
 				t.Errorf("the server sees %d keys, %v", len(list), err)
 			}
 			if err := server.Renew(t.Context(), 50); err != nil {

@@ -44,15 +44,6 @@ UPDATE attachments SET used_at = ?
 WHERE project_id = ? AND path = ANY (?) AND user_id = ? AND state IN ('kept', 'used')
 RETURNING ` + attachmentColumns
 
-	insertUse = `
-INSERT INTO attachment_uses (run_key, attachment_key)
-VALUES (?::bigint, ?::bigint)
-ON CONFLICT (run_key, attachment_key) DO NOTHING`
-
-	useAttachment = `
-UPDATE attachments SET state = CASE state WHEN 'kept' THEN 'used' ELSE state END
-WHERE key = ?::bigint`
-
 	// Another run refers to it.
 	tightenUsed = `
 UPDATE attachments SET state = 'used' WHERE key IN (
@@ -92,24 +83,21 @@ SELECT count(*) FROM attachments WHERE project_id = ? AND user_id = ? AND create
 SELECT count(*) FROM attachments WHERE project_id = ? AND created_at < ? AND state <> 'gone'`
 )
 
-var _ data.Attachments = (*DB)(nil)
+var _ data.Attachments = Attachments{}
 
 func scanAttachment(rows *sql.Rows) (a data.Attachment, err error) {
 	return sqldb.Scan(rows, &a, &a.Key, &a.Project, &a.User, &a.Path, &a.Filename, &a.Type, &a.Size, sqldb.Into(&a.CreatedAt), sqldb.Into(&a.UsedAt))
 }
 
-func useCells(u *data.AttachmentUse) []any  { return []any{u.RunKey, u.Key} }
-func usedCells(u *data.AttachmentUse) []any { return []any{u.Key} }
-
 func scanAmount(rows *sql.Rows) (q data.Quota, err error) {
 	return sqldb.Scan(rows, &q, &q.Files, &q.Bytes)
 }
 
-// attachments stores the metadata of attachments.
-type attachments beside
+// Attachments stores the metadata of attachments.
+type Attachments struct{ beside }
 
 // ReserveAttachment implements [data.Attachments].
-func (as attachments) ReserveAttachment(ctx context.Context, a *data.Attachment, most data.Quota) error {
+func (as Attachments) ReserveAttachment(ctx context.Context, a *data.Attachment, most data.Quota) error {
 	args := []any{a.Project, a.User, a.Path, a.Filename, a.Type, a.Size, sqldb.Time(a.CreatedAt), sqldb.Time(a.CreatedAt)}
 	if err := sqldb.CheckText(args...); err != nil {
 		return err
@@ -131,7 +119,7 @@ func (as attachments) ReserveAttachment(ctx context.Context, a *data.Attachment,
 }
 
 // AttachmentsOf implements [data.Attachments].
-func (as attachments) AttachmentsOf(ctx context.Context, project, user string) (data.Quota, error) {
+func (as Attachments) AttachmentsOf(ctx context.Context, project, user string) (data.Quota, error) {
 	if err := sqldb.CheckText(project, user); err != nil {
 		return data.Quota{}, err
 	}
@@ -139,7 +127,7 @@ func (as attachments) AttachmentsOf(ctx context.Context, project, user string) (
 }
 
 // KeepAttachment implements [data.Attachments].
-func (as attachments) KeepAttachment(ctx context.Context, key, size int64) error {
+func (as Attachments) KeepAttachment(ctx context.Context, key, size int64) error {
 	return as.w.Aside(ctx, func(tx *sqldb.Tx) error {
 		n, err := tx.Count(keepAttachment, size, key)
 		if err == nil && n == 0 {
@@ -150,12 +138,12 @@ func (as attachments) KeepAttachment(ctx context.Context, key, size int64) error
 }
 
 // LoseAttachments implements [data.Attachments].
-func (as attachments) LoseAttachments(ctx context.Context, keys ...int64) error {
+func (as Attachments) LoseAttachments(ctx context.Context, keys ...int64) error {
 	return as.w.Aside(ctx, func(tx *sqldb.Tx) error { return tx.Exec(loseAttachments, as.read.DB.List(keys)) })
 }
 
 // AttachmentByPath implements [data.Attachments].
-func (as attachments) AttachmentByPath(ctx context.Context, project, path string) (data.Attachment, error) {
+func (as Attachments) AttachmentByPath(ctx context.Context, project, path string) (data.Attachment, error) {
 	if sqldb.CheckText(project, path) != nil {
 		return data.Attachment{}, data.ErrNotFound
 	}
@@ -163,12 +151,12 @@ func (as attachments) AttachmentByPath(ctx context.Context, project, path string
 }
 
 // ResultFiles implements [data.Attachments].
-func (as attachments) ResultFiles(ctx context.Context, thread int64, calls []string, limit int) ([]data.Attachment, error) {
+func (as Attachments) ResultFiles(ctx context.Context, thread int64, calls []string, limit int) ([]data.Attachment, error) {
 	return sqldb.All(ctx, as.read, scanAttachment, selectResults, thread, as.read.DB.List(calls), limit)
 }
 
 // UseAttachments implements [data.Attachments].
-func (as attachments) UseAttachments(ctx context.Context, project, user string, paths []string) (list []data.Attachment, err error) {
+func (as Attachments) UseAttachments(ctx context.Context, project, user string, paths []string) (list []data.Attachment, err error) {
 	paths = slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return sqldb.CheckText(p) != nil })
 	if len(paths) == 0 {
 		return nil, nil
@@ -181,7 +169,7 @@ func (as attachments) UseAttachments(ctx context.Context, project, user string, 
 }
 
 // CollectAttachments implements [data.Attachments].
-func (as attachments) CollectAttachments(ctx context.Context, before time.Time, behind *data.Attachment, limit int) (list []data.Attachment, err error) {
+func (as Attachments) CollectAttachments(ctx context.Context, before time.Time, behind *data.Attachment, limit int) (list []data.Attachment, err error) {
 	err = as.w.Aside(ctx, func(tx *sqldb.Tx) error {
 		if err := tx.Exec(tightenUsed, sqldb.Time(before), limit); err != nil {
 			return err
@@ -196,7 +184,7 @@ func (as attachments) CollectAttachments(ctx context.Context, before time.Time, 
 }
 
 // ForgetAttachments implements [data.Attachments].
-func (as attachments) ForgetAttachments(ctx context.Context, keys ...int64) error {
+func (as Attachments) ForgetAttachments(ctx context.Context, keys ...int64) error {
 	return as.w.Aside(ctx, func(tx *sqldb.Tx) error {
 		if err := tx.Exec(deleteUses, as.read.DB.List(keys)); err != nil {
 			return err
@@ -206,7 +194,7 @@ func (as attachments) ForgetAttachments(ctx context.Context, keys ...int64) erro
 }
 
 // ExpireAttachments implements [data.Attachments].
-func (as attachments) ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (n int, err error) {
+func (as Attachments) ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (n int, err error) {
 	count, expire, args := countOfUser, expireOfUser, []any{project, user, sqldb.Time(before)}
 	if user == "" {
 		count, expire, args = countOfProject, expireOfProject, []any{project, sqldb.Time(before)}
@@ -214,5 +202,5 @@ func (as attachments) ExpireAttachments(ctx context.Context, project, user strin
 	if dry {
 		return sqldb.One(ctx, as.read, sqldb.Scalar[int], count, args...)
 	}
-	return tidy(ctx, as.w, expire, args...)
+	return as.w.Tidy(ctx, expire, args...)
 }

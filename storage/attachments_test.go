@@ -31,8 +31,8 @@ func attached(t *testing.T, db *storage.DB, user, path string, created time.Time
 	t.Helper()
 	a := data.Attachment{Project: "p", User: user, Path: path, Filename: "f.png", Type: "image/png", Size: 10, CreatedAt: created.UTC().Truncate(time.Millisecond)}
 	a.UsedAt = a.CreatedAt
-	must(t, db.ReserveAttachment(t.Context(), &a, plenty))
-	must(t, db.KeepAttachment(t.Context(), a.Key, 7))
+	must(t, db.Attachments.ReserveAttachment(t.Context(), &a, plenty))
+	must(t, db.Attachments.KeepAttachment(t.Context(), a.Key, 7))
 	a.Size = 7
 	return a
 }
@@ -50,28 +50,28 @@ func TestAttachmentsAreFoundOnceTheyAreThere(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *storage.DB) {
 		now := time.Now()
 		a := attached(t, db, "alice", "a", now)
-		got, err := db.AttachmentByPath(t.Context(), "p", "a")
+		got, err := db.Attachments.AttachmentByPath(t.Context(), "p", "a")
 		if err != nil || got != a {
 			t.Errorf("got %+v, %v, want %+v", got, err, a)
 		}
 		for _, path := range []string{"b", "", "A", "a\x00", "\xff"} {
-			if _, err := db.AttachmentByPath(t.Context(), "p", path); !errors.Is(err, data.ErrNotFound) {
+			if _, err := db.Attachments.AttachmentByPath(t.Context(), "p", path); !errors.Is(err, data.ErrNotFound) {
 				t.Errorf("%q: %v", path, err)
 			}
 		}
-		if _, err := db.AttachmentByPath(t.Context(), "q", "a"); !errors.Is(err, data.ErrNotFound) {
+		if _, err := db.Attachments.AttachmentByPath(t.Context(), "q", "a"); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("in another project: %v", err)
 		}
 		reserved := data.Attachment{Project: "p", User: "alice", Path: "r", CreatedAt: now}
-		must(t, db.ReserveAttachment(t.Context(), &reserved, plenty))
-		if _, err := db.AttachmentByPath(t.Context(), "p", "r"); !errors.Is(err, data.ErrNotFound) {
+		must(t, db.Attachments.ReserveAttachment(t.Context(), &reserved, plenty))
+		if _, err := db.Attachments.AttachmentByPath(t.Context(), "p", "r"); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("while it is reserved: %v", err)
 		}
-		if err := db.KeepAttachment(t.Context(), a.Key, 8); !errors.Is(err, data.ErrNotFound) {
+		if err := db.Attachments.KeepAttachment(t.Context(), a.Key, 8); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("kept twice: %v", err)
 		}
-		must(t, db.LoseAttachments(t.Context(), a.Key))
-		if _, err := db.AttachmentByPath(t.Context(), "p", "a"); !errors.Is(err, data.ErrNotFound) {
+		must(t, db.Attachments.LoseAttachments(t.Context(), a.Key))
+		if _, err := db.Attachments.AttachmentByPath(t.Context(), "p", "a"); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("once it is gone: %v", err)
 		}
 	})
@@ -91,7 +91,7 @@ func TestQuotaHoldsForManyAtOnce(t *testing.T) {
 			for i := range errs {
 				wg.Go(func() {
 					a := data.Attachment{Project: "p", User: c.user, Path: c.user + string(rune('a'+i)), Size: 10, CreatedAt: time.Now()}
-					errs[i] = db.ReserveAttachment(t.Context(), &a, c.most)
+					errs[i] = db.Attachments.ReserveAttachment(t.Context(), &a, c.most)
 				})
 			}
 			wg.Wait()
@@ -107,7 +107,7 @@ func TestQuotaHoldsForManyAtOnce(t *testing.T) {
 				t.Errorf("%s: %d were reserved, want %d", c.user, n, c.want)
 			}
 			other := data.Attachment{Project: "p", User: "other", Path: "other" + c.user, Size: 10, CreatedAt: time.Now()}
-			if err := db.ReserveAttachment(t.Context(), &other, c.most); err != nil {
+			if err := db.Attachments.ReserveAttachment(t.Context(), &other, c.most); err != nil {
 				t.Errorf("another user: %v", err)
 			}
 		}
@@ -118,11 +118,11 @@ func TestOnlyOwnAttachmentsAreUsed(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, db *storage.DB) {
 		a, b := attached(t, db, "alice", "a", time.Now()), attached(t, db, "bob", "b", time.Now())
-		list, err := db.UseAttachments(t.Context(), "p", "alice", []string{a.Path, b.Path, "c", "\x00"})
+		list, err := db.Attachments.UseAttachments(t.Context(), "p", "alice", []string{a.Path, b.Path, "c", "\x00"})
 		if err != nil || !slices.Equal(keysOf(list), []int64{a.Key}) {
 			t.Errorf("got %v, %v", list, err)
 		}
-		if list, err = db.UseAttachments(t.Context(), "p", "alice", nil); err != nil || len(list) > 0 {
+		if list, err = db.Attachments.UseAttachments(t.Context(), "p", "alice", nil); err != nil || len(list) > 0 {
 			t.Errorf("got %v, %v", list, err)
 		}
 	})
@@ -139,8 +139,8 @@ func TestOnlyOrphansAreCollected(t *testing.T) {
 		asked := attached(t, db, "alice", "asked", old)
 		of1, of2, both := attached(t, db, "alice", "1", old), attached(t, db, "alice", "2", old), attached(t, db, "alice", "both", old)
 		never := data.Attachment{Project: "p", User: "alice", Path: "never", CreatedAt: old}
-		must(t, db.ReserveAttachment(ctx, &never, plenty))
-		if _, err := db.UseAttachments(ctx, "p", "alice", []string{"asked"}); err != nil {
+		must(t, db.Attachments.ReserveAttachment(ctx, &never, plenty))
+		if _, err := db.Attachments.UseAttachments(ctx, "p", "alice", []string{"asked"}); err != nil {
 			t.Fatal(err)
 		}
 		threads, runs := make([]int64, 2), make([]int64, 2)
@@ -152,12 +152,12 @@ func TestOnlyOrphansAreCollected(t *testing.T) {
 		}
 		collect := func(want ...int64) {
 			t.Helper()
-			list, err := db.CollectAttachments(ctx, now.Add(-24*time.Hour), new(data.Attachment), 100)
+			list, err := db.Attachments.CollectAttachments(ctx, now.Add(-24*time.Hour), new(data.Attachment), 100)
 			slices.Sort(want)
 			if got := keysOf(list); err != nil || !slices.Equal(got, want) {
 				t.Errorf("collected %v, %v, want %v", got, err, want)
 			}
-			if err := db.ForgetAttachments(ctx, keysOf(list)...); err != nil {
+			if err := db.Attachments.ForgetAttachments(ctx, keysOf(list)...); err != nil {
 				t.Error(err)
 			}
 		}
@@ -174,7 +174,7 @@ func TestOnlyOrphansAreCollected(t *testing.T) {
 		remove(&data.Delete{ThreadKey: threads[1], RunKey: runs[1], Limit: 1000})
 		collect(of2.Key, both.Key)
 		for _, a := range []data.Attachment{fresh, asked} {
-			if _, err := db.AttachmentByPath(ctx, "p", a.Path); err != nil {
+			if _, err := db.Attachments.AttachmentByPath(ctx, "p", a.Path); err != nil {
 				t.Errorf("%s: %v", a.Path, err)
 			}
 		}
@@ -204,13 +204,13 @@ func TestAttachmentsExpire(t *testing.T) {
 			{"", now.Add(-time.Minute), true, 1},
 			{"", now.Add(time.Minute), false, 2},
 		} {
-			if n, err := db.ExpireAttachments(ctx, "p", c.user, c.before, c.dry); err != nil || n != c.want {
+			if n, err := db.Attachments.ExpireAttachments(ctx, "p", c.user, c.before, c.dry); err != nil || n != c.want {
 				t.Errorf("%+v: %d, %v", c, n, err)
 			}
 		}
 		var got []int64
 		for behind := new(data.Attachment); ; { // one after the other
-			list, err := db.CollectAttachments(ctx, old, behind, 1)
+			list, err := db.Attachments.CollectAttachments(ctx, old, behind, 1)
 			must(t, err)
 			if len(list) == 0 {
 				break

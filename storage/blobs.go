@@ -38,11 +38,11 @@ const (
 // concurrent use.
 type Blobs struct {
 	b      beside
-	writes turns
+	writes sqldb.Turns
 }
 
 // Blobs returns the attachments' bytes in the database, which must be PostgreSQL.
-func (db *DB) Blobs() *Blobs { return &Blobs{db.beside(), turnsOf(chunksWritten)} }
+func (db *DB) Blobs() *Blobs { return &Blobs{db.beside(), sqldb.TurnsOf(chunksWritten)} }
 
 // Put stores the bytes of r under a key, whole or not at all. The key must be new. The type and the disposition are in the row of the
 // attachment. Chunks that a killed server has left are deleted with that row.
@@ -75,7 +75,7 @@ func (bs *Blobs) Put(ctx context.Context, key, _, _ string, r io.Reader) (err er
 // write runs a statement beside the commits, and returns how many rows it has changed. It ends when the database has answered, so that
 // no chunk is inserted after the blob was deleted.
 func (bs *Blobs) write(ctx context.Context, query string, args ...any) (int64, error) {
-	end, err := bs.writes.take(ctx, bs.b.read)
+	end, err := bs.writes.Take(ctx, bs.b.read)
 	if err != nil {
 		return 0, err
 	}

@@ -6,15 +6,16 @@ import (
 	"sync"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // Each request for a run looks up its thread. Concurrent lookups, for example after a commit for which many requests
 // have waited, share one statement. A lookup never waits for others to join.
 
-// lookups is a reader that finds threads by name together.
+// lookups is a Reader that finds threads by name together.
 type lookups struct {
-	reader
+	*rows.Reader
 	read *sqldb.Pool
 
 	mu      sync.Mutex // guards the fields below
@@ -40,7 +41,7 @@ func (l *lookups) ThreadByID(ctx context.Context, project, user, id string) (dat
 		l.find(ctx)
 	}
 	if w.err != nil { // another's name, or another's context, may be at fault
-		return l.reader.ThreadByID(ctx, project, user, id)
+		return l.Reader.ThreadByID(ctx, project, user, id)
 	}
 	if w.thread.Key == 0 {
 		return w.thread, data.ErrNotFound
@@ -88,11 +89,7 @@ func (l *lookups) find(ctx context.Context) {
 	for i, w := range list {
 		names[i] = w.name
 	}
-	query := selectListedThreads
-	if !l.d.Single {
-		query = selectThreadsByID
-	}
-	threads, err := sqldb.Find(ctx, l.read, scanThread, query, namesOf(names))
+	threads, err := rows.ThreadsNamed(ctx, l.read, names)
 	found := make(map[data.Name]*data.Thread, len(threads))
 	for i := range threads {
 		t := &threads[i]

@@ -9,23 +9,29 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
 	"github.com/batonrun/baton/storage/members"
+	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // committer commits the batches of the joined instance.
 type committer struct {
-	w     *members.Writer
-	cfg   Config
-	d     *sqldb.DB
-	read  *sqldb.Pool
-	codec *eventlog.Codec
+	w    *members.Writer
+	cfg  Config
+	d    *sqldb.DB
+	read *sqldb.Pool
+	rows *rows.Commits
 
-	threadKeys, runKeys keys
+	prepared time.Time // partitions exist up to here; the lock of the writer's session guards it
+}
 
-	// The lock of the writer's session guards these.
-	pending  pending
-	packer   eventlog.Packer
-	prepared time.Time // partitions exist up to here
+// NewThreadKey returns the key of a thread to come: see [data.Store]. It does not wait for commits.
+func (c *committer) NewThreadKey(ctx context.Context) (int64, error) {
+	return c.rows.Threads.Next(ctx, c.w.Session.Pool)
+}
+
+// NewRunKey is NewThreadKey for a run.
+func (c *committer) NewRunKey(ctx context.Context) (int64, error) {
+	return c.rows.Runs.Next(ctx, c.w.Session.Pool)
 }
 
 // joins runs in the transaction in which an instance joins.
@@ -33,7 +39,7 @@ func (c *committer) joins(tx *sqldb.Tx) error {
 	if !c.d.Single {
 		return tx.Exec(deleteReservedOfEnded)
 	}
-	return errors.Join(c.threadKeys.count(tx), c.runKeys.count(tx))
+	return errors.Join(c.rows.Threads.Count(tx), c.rows.Runs.Count(tx))
 }
 
 // Commit writes batch n of the joined instance in one transaction: see [data.Store]. ctx should be one
@@ -61,67 +67,50 @@ func (c *committer) commit(ctx context.Context, n int64, b *data.Batch) error {
 	} else if alone && len(b.Events) > 0 {
 		return c.append(ctx, n, b.Events)
 	}
-	tx := c.batch()
-	return tx.done(c.w.Commit(ctx, n, func(of *sqldb.Tx, now time.Time) error {
-		tx.Tx, tx.now = of, now
-		if err := tx.apply(b); err != nil {
+	tx := c.rows.Begin()
+	return tx.Done(c.w.Commit(ctx, n, func(of *sqldb.Tx, now time.Time) error {
+		tx.Tx, tx.Now = of, now
+		if err := c.apply(tx, b); err != nil {
 			return err
 		}
-		return tx.finish()
+		return tx.Finish()
 	}))
 }
 
-// batch returns the transaction of a batch before it has begun. The caller holds the lock.
-func (c *committer) batch() *commitTx {
-	c.pending.reset() // the last transaction may have failed
-	return &commitTx{c: c, pending: &c.pending}
-}
-
-// done notes that the transaction is committed, unless err.
-func (tx *commitTx) done(err error) error {
-	if err != nil {
-		return err
-	}
-	for _, note := range tx.committed {
-		note()
-	}
-	return nil
-}
-
 // apply writes a batch. Pending rows are written at the end of the transaction.
-func (tx *commitTx) apply(b *data.Batch) error {
+func (c *committer) apply(tx *rows.Tx, b *data.Batch) error {
 	b.Deferred = nil
-	tx.events = append(make([]data.StoredEvent, 0, len(b.Events)+4*len(b.Asks)), b.Events...) // which decisions add to
-	if err := tx.put(b.Rows); err != nil {
+	tx.Events = append(make([]data.StoredEvent, 0, len(b.Events)+4*len(b.Asks)), b.Events...) // which decisions add to
+	if err := tx.Put(b.Rows); err != nil {
 		return err
 	}
-	if err := tx.decide(b); err != nil {
+	if err := decide(tx, b); err != nil {
 		return err
 	}
-	return tx.applyDeletes()
+	return tx.Delete(c.w.Instance())
 }
 
 // decide takes the decisions of a batch.
-func (tx *commitTx) decide(b *data.Batch) error {
+func decide(tx *rows.Tx, b *data.Batch) error {
 	if len(b.Asks) == 0 {
 		return nil
 	}
-	vs, err := tx.lockViews(b.Asks)
+	vs, err := tx.Views(b.Asks)
 	if err != nil {
 		return err
 	}
-	if err := tx.flush(); err != nil { // decisions see it
+	if err := tx.Flush(); err != nil { // decisions see it
 		return err
 	}
-	if err := vs.load(b.Asks); err != nil {
+	if err := vs.Load(b.Asks); err != nil {
 		return err
 	}
 	for i := range b.Asks {
-		if vs.defers(&b.Asks[i]) {
+		if vs.Defers(&b.Asks[i]) {
 			b.Deferred = append(b.Deferred, i)
 			continue
 		}
-		v := vs.of(&b.Asks[i])
+		v := vs.Of(&b.Asks[i])
 		follows := b.Decide(i, v)
 		if err := follows.Refused; err != nil {
 			if _, refused := errors.AsType[*data.Error](err); refused {
@@ -129,9 +118,9 @@ func (tx *commitTx) decide(b *data.Batch) error {
 			}
 			return err
 		}
-		vs.keep(v)
-		tx.events = append(tx.events, follows.Events...)
-		if err := tx.put(follows.Rows); err != nil {
+		vs.Keep(v)
+		tx.Events = append(tx.Events, follows.Events...)
+		if err := tx.Put(follows.Rows); err != nil {
 			return err
 		}
 	}
@@ -160,27 +149,27 @@ SELECT 1 FROM events WHERE thread_key = ? AND last_event_id >= ? LIMIT 1`
 // say commits a batch of events alone on SQLite. A retried batch was committed if its first event exists: only this instance writes, and
 // events behind a thread's last span are never removed.
 func (c *committer) say(ctx context.Context, n int64, events []data.StoredEvent) error {
-	tx := c.batch()
-	return tx.done(c.w.CommitLight(ctx, n, func(of *sqldb.Tx) (bool, error) {
+	tx := c.rows.Begin()
+	return tx.Done(c.w.CommitLight(ctx, n, func(of *sqldb.Tx) (bool, error) {
 		if len(events) == 0 {
 			return false, nil
 		}
 		said, err := sqldb.All(ctx, of, sqldb.Scalar[int], selectSaid, events[0].ThreadKey, events[0].ID)
 		return len(said) > 0, err
 	}, func(of *sqldb.Tx, now time.Time) error {
-		tx.Tx, tx.now, tx.events = of, now, slices.Clip(events)
-		return tx.finish()
+		tx.Tx, tx.Now, tx.Events = of, now, slices.Clip(events)
+		return tx.Finish()
 	}))
 }
 
 // append commits events alone, in one statement.
 func (c *committer) append(ctx context.Context, n int64, events []data.StoredEvent) error {
-	defer c.packer.Done()
-	rows, err := c.packer.Pack(events)
+	defer c.rows.Packer.Done()
+	packed, err := c.rows.Packer.Pack(events)
 	if err != nil {
 		return err
 	}
-	threads, firsts, lasts, runs, payloads := columns(rows)
+	threads, firsts, lasts, runs, payloads := columns(packed)
 	inserted, err := c.w.Session.Count(ctx, appendEvents, n, c.w.Lease(), c.w.Instance(), n-1, threads, firsts, lasts, runs, payloads)
 	if err != nil || inserted > 0 {
 		return err

@@ -43,7 +43,7 @@ func TestDeletedThreadLeavesNoSealedEvents(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, db *storage.DB) {
 		log, want := history(t, db, 3, 4, 310) // 1240 events in each thread
-		if n, err := db.Seal(t.Context(), time.Now().Add(2*time.Hour)); err != nil || n == 0 || n == 3*1240 {
+		if n, err := db.Retention.Seal(t.Context(), time.Now().Add(2*time.Hour)); err != nil || n == 0 || n == 3*1240 {
 			t.Fatalf("%d events are sealed, %v", n, err)
 		}
 		for i, limit := range []int{500, 7} {
@@ -55,7 +55,7 @@ func TestDeletedThreadLeavesNoSealedEvents(t *testing.T) {
 		}
 		kept := log.threads[2]
 		sameLog(t, readLog(t, db, kept, 500), want[kept])
-		if _, err := db.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil {
+		if _, err := db.Retention.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		sameLog(t, readLog(t, db, kept, 97), want[kept])
@@ -73,7 +73,7 @@ func TestThreadIsDeletedWhileItIsSealed(t *testing.T) {
 		for _, after := range []time.Duration{2 * time.Hour, 72 * time.Hour} {
 			wg.Go(func() { // ends when all are deleted
 				for ctx.Err() == nil {
-					if _, err := db.Seal(ctx, time.Now().Add(after)); err != nil && ctx.Err() == nil {
+					if _, err := db.Retention.Seal(ctx, time.Now().Add(after)); err != nil && ctx.Err() == nil {
 						t.Error(err)
 					}
 				}
@@ -121,7 +121,7 @@ func TestEventsOfARunGoInParts(t *testing.T) {
 					}
 					log.commit(t, nil, log.finishRuns(t)...)
 					if sealed > 0 {
-						if n, err := db.Seal(t.Context(), time.Now().Add(sealed)); err != nil || n == 0 {
+						if n, err := db.Retention.Seal(t.Context(), time.Now().Add(sealed)); err != nil || n == 0 {
 							t.Fatalf("%d events are sealed, %v", n, err)
 						}
 					}
@@ -206,7 +206,7 @@ func TestDelete_SealedRunsTogether(t *testing.T) {
 				log.commit(t, nil, log.nextRuns(t, "again")...)
 				log.commit(t, log.batch(40))
 				log.commit(t, nil, log.finishRuns(t)...)
-				if n, err := db.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil || n == 0 {
+				if n, err := db.Retention.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil || n == 0 {
 					t.Fatalf("%d events are sealed, %v", n, err)
 				}
 				var all []*data.Delete

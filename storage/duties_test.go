@@ -39,7 +39,7 @@ func TestDuties_HaveOneHolder(t *testing.T) {
 		j := janitor.New(janitor.Config{Log: slog.New(slog.DiscardHandler), Duties: []janitor.Duty{
 			{Name: "keys", Every: time.Hour, Do: func(ctx context.Context, now time.Time) error {
 				stopped()
-				err = db.ForgetKeys(ctx, now)
+				err = db.Retention.ForgetKeys(ctx, now)
 				return nil
 			}},
 		}})

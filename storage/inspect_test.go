@@ -71,7 +71,7 @@ func TestInspect_ReadsTheWALOfNoServer(t *testing.T) {
 	}
 	copies("")
 	key := data.APIKey{ID: "key", User: "u", Role: "user", Projects: []string{"p"}, CreatedAt: time.Now()}
-	must(t, db.PutAPIKey(t.Context(), &key, nil))
+	must(t, db.Accounts.PutAPIKey(t.Context(), &key, nil))
 	if r := inspect(t, "sqlite:"+filepath.Join(dir, "baton.db")); r.Keys {
 		t.Error("the file has the key without its WAL")
 	}

@@ -112,8 +112,8 @@ func createDay(tx *sqldb.Tx, day time.Time) error {
 
 // dropDays drops partitions of past days whose events are all sealed, oldest first, so that the unsealed events of a
 // thread are always its last ones.
-func (s sealer) dropDays(ctx context.Context) error {
-	names, err := sqldb.All(ctx, s.read, sqldb.Scalar[string], selectPartitions)
+func (r Retention) dropDays(ctx context.Context) error {
+	names, err := sqldb.All(ctx, r.read, sqldb.Scalar[string], selectPartitions)
 	if err != nil {
 		return err
 	}
@@ -122,12 +122,12 @@ func (s sealer) dropDays(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("partition %s of events: %w", name, err)
 		}
-		dropped, err := s.dropDay(ctx, name, day)
+		dropped, err := r.dropDay(ctx, name, day)
 		if err != nil {
 			return fmt.Errorf("drop %s: %w", name, err)
 		}
 		if !dropped {
-			_, err := tidy(ctx, s.w, deleteStray, day)
+			_, err := r.w.Tidy(ctx, deleteStray, day)
 			return err
 		}
 		if err := janitor.Yield(ctx); err != nil {
@@ -140,20 +140,20 @@ func (s sealer) dropDays(ctx context.Context) error {
 // dropDay drops a past day's partition if all its events are sealed. That check is slow, so it runs before commits are
 // blocked. It stays valid: a past day gets no new events by the clock that assigns days, and sealed events stay sealed.
 // The check of the day is repeated, as the clock may have been set back.
-func (s sealer) dropDay(ctx context.Context, name string, day time.Time) (dropped bool, err error) {
-	if over, err := isOver(ctx, s.read, day); err != nil || !over {
+func (r Retention) dropDay(ctx context.Context, name string, day time.Time) (dropped bool, err error) {
+	if over, err := isOver(ctx, r.read, day); err != nil || !over {
 		return false, err
 	}
 	var unsealed bool
-	switch err := s.read.SQL.QueryRowContext(ctx, fmt.Sprintf(partitionHasUnsealed, name)).Scan(&unsealed); {
+	switch err := r.read.SQL.QueryRowContext(ctx, fmt.Sprintf(partitionHasUnsealed, name)).Scan(&unsealed); {
 	case sqldb.IsUndefinedTable(err): // another instance has dropped it
 		return true, nil
 	case err != nil:
-		return false, s.read.Failed(ctx, err)
+		return false, r.read.Failed(ctx, err)
 	case unsealed:
 		return false, nil
 	}
-	err = s.w.Aside(ctx, func(tx *sqldb.Tx) error {
+	err = r.w.Aside(ctx, func(tx *sqldb.Tx) error {
 		if err := tx.Define(waitShortly); err != nil {
 			return err
 		}

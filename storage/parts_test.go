@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/storagetest"
 )
@@ -28,15 +29,15 @@ func TestHousekeepingGoesInParts(t *testing.T) {
 	ended := now.Add(-25 * time.Hour)
 	run := data.RunHead{Key: 1, ThreadKey: 1, Generation: 1, Status: data.Completed, FinishedAt: &ended}
 	rows := []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: 1}}, &data.Run{RunHead: run}}
-	const n = 2*tidyRows + tidyRows/2
+	const n = 2*members.TidyRows + members.TidyRows/2
 	for i := range n {
 		rows = append(rows, &data.IdempotencyKey{Scope: fmt.Sprint(i), CreatedAt: ended},
 			&data.Memo{RunKey: 1, Generation: 1, Place: fmt.Sprint(i)})
 	}
 	must(t, db.Commit(ctx, 1, &data.Batch{Rows: rows}))
 	for table, tidy := range map[string]func() error{
-		"idempotency_keys": func() error { return db.ForgetKeys(ctx, now) },
-		"memos":            func() error { return db.Prune(ctx, now) },
+		"idempotency_keys": func() error { return db.Retention.ForgetKeys(ctx, now) },
+		"memos":            func() error { return db.Retention.Prune(ctx, now) },
 	} {
 		parts = 0
 		must(t, tidy())
@@ -93,7 +94,7 @@ func TestDaysEndByTheDatabasesClock(t *testing.T) {
 	must(t, err)
 	defer db.Close()
 	must(t, db.Join(t.Context(), "instance", ""))
-	if _, err := db.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil {
+	if _, err := db.Retention.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	days, err := sqldb.All(t.Context(), db.read, sqldb.Scalar[string], selectPartitions)

@@ -40,7 +40,7 @@ func TestPruneKeepsTheRecordsOfRunsAtWork(t *testing.T) {
 			}
 		}
 		log.commit(t, nil, rows...)
-		must(t, db.Prune(t.Context(), now))
+		must(t, db.Retention.Prune(t.Context(), now))
 		got := make([]string, 4)
 		for i, key := range log.runs {
 			for generation := 1; generation <= 3; generation++ {
@@ -70,7 +70,7 @@ func TestPruneForgetsInstancesThatOwnNothing(t *testing.T) {
 			log.commit(t, nil, &run.RunHead)
 			prune := func(at time.Time, want ...string) {
 				t.Helper()
-				must(t, db.Prune(t.Context(), at))
+				must(t, db.Retention.Prune(t.Context(), at))
 				direct := connect(t, url)
 				var got []string
 				must(t, direct.Select(&got, "SELECT id FROM instances ORDER BY id"))
@@ -138,13 +138,13 @@ func TestPrune_ForgetsOldAPIKeys(t *testing.T) {
 		} {
 			revoked := k.RevokedAt
 			k.ID, k.User, k.Projects, k.Role, k.CreatedAt = id, "u", []string{"p"}, "user", *days(100)
-			must(t, db.PutAPIKey(t.Context(), &k, nil))
+			must(t, db.Accounts.PutAPIKey(t.Context(), &k, nil))
 			if revoked != nil {
-				must(t, db.RevokeAPIKey(t.Context(), id, *revoked, nil))
+				must(t, db.Accounts.RevokeAPIKey(t.Context(), id, *revoked, nil))
 			}
 		}
-		must(t, db.Prune(t.Context(), now))
-		page, err := db.ProjectAPIKeys(t.Context(), "p", 0, 10)
+		must(t, db.Retention.Prune(t.Context(), now))
+		page, err := db.Accounts.ProjectAPIKeys(t.Context(), "p", 0, 10)
 		var left []string
 		for i := range page.Rows {
 			left = append(left, page.Rows[i].ID)
@@ -153,7 +153,7 @@ func TestPrune_ForgetsOldAPIKeys(t *testing.T) {
 		if diff := cmp.Diff([]string{"good", "over", "revoked"}, left); diff != "" || err != nil || page.Total != 3 {
 			t.Errorf("of %d keys, %v: %s", page.Total, err, diff)
 		}
-		if list, err := db.APIKeysAfter(t.Context(), "", 10); err != nil || len(list) != 3 {
+		if list, err := db.Accounts.APIKeysAfter(t.Context(), "", 10); err != nil || len(list) != 3 {
 			t.Errorf("%d keys are left, %v", len(list), err)
 		}
 	})

@@ -19,16 +19,17 @@ SELECT n, CASE n % 100 WHEN 0 THEN 1 ELSE 2 END, n, 'p' || (n % 3), 'u' || (n % 
 // index, and nothing is sorted.
 func TestLine_FollowsItsIndex(t *testing.T) {
 	t.Parallel()
+	texts := constants(t)
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 		check := func(when string) {
 			t.Helper()
 			for query, want := range map[string]string{
-				selectProject: "queue_lanes (project_id>?)",
-				selectLane:    "queue_lanes (project_id=? AND (user_id,workflow,agent,rank)>(?,?,?,?))",
-				selectRows:    "queue_lanes (project_id=? AND user_id=? AND workflow=? AND agent=? AND (rank,since)>(?,?))",
-				selectCancels: "queue_cancel (thread_key>?)",
+				texts["selectProject"]: "queue_lanes (project_id>?)",
+				texts["selectLane"]:    "queue_lanes (project_id=? AND (user_id,workflow,agent,rank)>(?,?,?,?))",
+				texts["selectRows"]:    "queue_lanes (project_id=? AND user_id=? AND workflow=? AND agent=? AND (rank,since)>(?,?))",
+				texts["selectCancels"]: "queue_cancel (thread_key>?)",
 			} {
 				plan := planSQLite(t, db, when, db.d.Forms(query)[0])
 				if len(plan) != 1 || plan[0] != "0 SEARCH q USING INDEX "+want {
@@ -50,15 +51,15 @@ func TestLine_FollowsItsIndex(t *testing.T) {
 			index string
 			conds []string
 		}{
-			selectProjects: {"queue_lanes", []string{"(project_id > $1)", "(project_id > found_1.project_id)"}},
-			selectLanes: {"queue_lanes", []string{
+			texts["selectProjects"]: {"queue_lanes", []string{"(project_id > $1)", "(project_id > found_1.project_id)"}},
+			texts["selectLanes"]: {"queue_lanes", []string{
 				"((project_id = $1) AND (ROW(user_id, workflow, agent, rank) > ROW($2, $3, $4, 3)))",
 				"((project_id = found_1.project_id) AND (ROW(user_id, workflow, agent, rank) > ROW(found_1.user_id, found_1.workflow, found_1.agent, 3)))",
 			}},
-			selectRows: {"queue_lanes", []string{
+			texts["selectRows"]: {"queue_lanes", []string{
 				"((project_id = $1) AND (user_id = $2) AND (workflow = $3) AND (agent = $4) AND (ROW(rank, since, thread_key) > ROW($5, $6, $7)))",
 			}},
-			selectCancels: {"queue_cancel", []string{"(thread_key > $1)"}},
+			texts["selectCancels"]: {"queue_cancel", []string{"(thread_key > $1)"}},
 		}
 		prepare := func(query string) {
 			t.Helper()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/janitor"
+	"github.com/batonrun/baton/storage/eventlog"
 	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/sqldb"
 )
@@ -47,13 +47,17 @@ SELECT s.run_key, s.first_event_id, s.last_event_id,
 FROM run_spans s WHERE s.run_key = ANY (?) LIMIT ?`
 )
 
-// retention removes old data.
-type retention beside
+// Retention seals events, and removes old data.
+type Retention struct {
+	beside
+	cfg   Config
+	codec *eventlog.Codec
+}
 
-var _ data.Retainer = (*DB)(nil)
+var _ data.Retainer = Retention{}
 
 // Projects implements [data.Retainer]. It steps from one to the next in three indexes, each in its own order.
-func (r retention) Projects(ctx context.Context) (projects []string, err error) {
+func (r Retention) Projects(ctx context.Context) (projects []string, err error) {
 	for _, query := range []string{nextProjectOfRuns, nextProjectOfAttachments, nextProjectOfAudit} {
 		for last := ""; ; {
 			last, err = sqldb.One(ctx, r.read, sqldb.Scalar[string], query, last)
@@ -71,14 +75,14 @@ func (r retention) Projects(ctx context.Context) (projects []string, err error) 
 }
 
 // EndedRuns implements [data.Retainer].
-func (r retention) EndedRuns(ctx context.Context, project string, before time.Time, after data.EndedRun, limit int) ([]data.EndedRun, error) {
+func (r Retention) EndedRuns(ctx context.Context, project string, before time.Time, after data.EndedRun, limit int) ([]data.EndedRun, error) {
 	return sqldb.All(ctx, r.read, func(rows *sql.Rows) (e data.EndedRun, err error) {
 		return sqldb.Scan(rows, &e, &e.Key, &e.Thread, sqldb.Into(&e.CreatedAt), sqldb.Into(&e.FinishedAt), &e.Events)
 	}, selectEndedRuns, sqldb.Time(before), project, sqldb.Time(before), sqldb.Time(after.CreatedAt), after.Key, limit)
 }
 
 // EventsOf implements [data.Retainer].
-func (r retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]data.EventsSize, error) {
+func (r Retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]data.EventsSize, error) {
 	sizes := make(map[int64]data.EventsSize)
 	_, err := sqldb.All(ctx, r.read, func(rows *sql.Rows) (struct{}, error) {
 		var run, first, last, plain, sealed int64
@@ -88,7 +92,7 @@ func (r retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]dat
 		size.Bytes += plain + sealed
 		sizes[run] = size
 		return struct{}{}, err
-	}, selectEventsOf, r.read.DB.List(runKeys), maxCount)
+	}, selectEventsOf, r.read.DB.List(runKeys), sqldb.MaxCount)
 	return sizes, err
 }
 
@@ -136,9 +140,9 @@ func scanRecorded(rows *sql.Rows) (r recorded, err error) {
 // Prune removes rows that are no longer needed. These are the records (of Do, CallTool, Ask, Next) of earlier generations of a
 // run and of runs that ended a day ago; fenced instances without runs that started at least a day ago; and API keys that
 // were revoked or expired 90 days ago. Call it every few minutes. It blocks commits only for moments.
-func (r retention) Prune(ctx context.Context, now time.Time) error {
+func (r Retention) Prune(ctx context.Context, now time.Time) error {
 	before, after := sqldb.Time(now.Add(-keepAfter)), int64(0)
-	err := inTurns(ctx, func() (more bool, err error) {
+	err := members.InTurns(ctx, func() (more bool, err error) {
 		list, err := sqldb.All(ctx, r.read, scanRecorded, selectRecorded, before, after)
 		if err != nil || len(list) == 0 {
 			return false, err
@@ -152,53 +156,39 @@ func (r retention) Prune(ctx context.Context, now time.Time) error {
 		for i := range list {
 			runs[i] = list[i].run
 		}
-		_, err = tidy(ctx, r.w, deleteRecords, r.read.DB.List(runs), before)
+		_, err = r.w.Tidy(ctx, deleteRecords, r.read.DB.List(runs), before)
 		return true, err
 	})
 	if err != nil {
 		return err
 	}
-	_, err = tidy(ctx, r.w, deleteInstances, before)
+	_, err = r.w.Tidy(ctx, deleteInstances, before)
 	return errors.Join(err, r.forgetAPIKeys(ctx, now))
 }
 
 // ForgetKeys removes the idempotency keys that were put before a time.
-func (r retention) ForgetKeys(ctx context.Context, before time.Time) error {
-	_, err := tidy(ctx, r.w, forgetKeys, sqldb.Time(before))
+func (r Retention) ForgetKeys(ctx context.Context, before time.Time) error {
+	_, err := r.w.Tidy(ctx, forgetKeys, sqldb.Time(before))
 	return err
 }
 
-// tidyRows is how many rows one transaction removes: commits and the lease wait for it.
-const tidyRows = 200
+const (
+	forgetAudit = `
+DELETE FROM audit WHERE key IN (SELECT key FROM audit WHERE project_id = ? AND at < ? ORDER BY at, key LIMIT ?)`
 
-// tidy runs a statement until it removes no more rows, and returns how many it has removed. The last parameter is a number of rows;
-// each run is a transaction of its own, and commits continue in between.
-func tidy(ctx context.Context, w *members.Writer, query string, args ...any) (removed int, err error) {
-	err = inTurns(ctx, func() (bool, error) {
-		n, err := tidySome(ctx, w, query, append(slices.Clip(args), tidyRows)...)
-		removed += n
-		return n == tidyRows, err
-	})
-	return removed, err
-}
+	countOldAudit = `
+SELECT count(*) FROM audit WHERE project_id = ? AND at < ?`
+)
 
-// tidySome runs a statement, and returns how many rows it has removed.
-func tidySome(ctx context.Context, w *members.Writer, query string, args ...any) (n int, err error) {
-	err = w.Aside(ctx, func(tx *sqldb.Tx) (err error) {
-		n, err = tx.Count(query, args...)
-		return err
-	})
-	return n, err
-}
-
-// inTurns calls do until it has nothing more to do. In between others have their turns.
-func inTurns(ctx context.Context, do func() (more bool, err error)) error {
-	for {
-		if more, err := do(); err != nil || !more {
-			return err
-		}
-		if err := janitor.Yield(ctx); err != nil {
-			return err
-		}
+// ForgetAudit deletes a project's audit rows before a time and returns their number; with dry it only counts.
+func (r Retention) ForgetAudit(ctx context.Context, project string, before time.Time, dry bool) (n int, err error) {
+	if dry {
+		return sqldb.One(ctx, r.read, sqldb.Scalar[int], countOldAudit, project, sqldb.Time(before))
 	}
+	return r.w.Tidy(ctx, forgetAudit, project, sqldb.Time(before))
+}
+
+// ExpireAttachments implements [data.Retainer].
+func (r Retention) ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (int, error) {
+	return Attachments{r.beside}.ExpireAttachments(ctx, project, user, before, dry)
 }

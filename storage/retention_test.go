@@ -48,7 +48,7 @@ func TestRetention(t *testing.T) {
 				}
 				log.commit(t, events, list...)
 				if sealed {
-					if n, err := db.Seal(ctx, now.Add(72*time.Hour)); err != nil || n < 25 {
+					if n, err := db.Retention.Seal(ctx, now.Add(72*time.Hour)); err != nil || n < 25 {
 						t.Fatalf("%d events are sealed, %v", n, err)
 					}
 				}
@@ -56,7 +56,7 @@ func TestRetention(t *testing.T) {
 				policy := runtime.Policy{Retention: runtime.Retention{Events: 7 * day}, Projects: map[string]runtime.Retention{
 					"b": {Runs: 7 * day, Events: 3 * day}, "kept": {},
 				}}
-				dry, err := runtime.Retirable(ctx, db, policy, now)
+				dry, err := runtime.Retirable(ctx, db.Retention, policy, now)
 				must(t, err)
 				for i := range dry {
 					if dry[i].Bytes <= 0 {
@@ -72,7 +72,7 @@ func TestRetention(t *testing.T) {
 				}
 				must(t, db.Leave(ctx))
 				for range 2 { // the second finds nothing
-					done, err := runtime.RetireAlone(ctx, db, db, policy, now)
+					done, err := runtime.RetireAlone(ctx, db, db.Retention, policy, now)
 					if err != nil || len(done) != len(dry) {
 						t.Fatalf("removed %+v, %v", done, err)
 					}
@@ -121,11 +121,11 @@ func TestAuditIsForgottenByProject(t *testing.T) {
 			}
 			log.commit(t, nil, list...)
 			policy := runtime.Policy{Projects: map[string]runtime.Retention{"p": {Audit: day}}}
-			dry, err := runtime.Retirable(ctx, db, policy, now.Add(time.Minute))
+			dry, err := runtime.Retirable(ctx, db.Retention, policy, now.Add(time.Minute))
 			if err != nil || len(dry) != 1 || dry[0].Audit != 2077 {
 				t.Fatalf("%+v, %v", dry, err)
 			}
-			n, err := db.ForgetAudit(ctx, "p", now.Add(time.Minute-day), false)
+			n, err := db.Retention.ForgetAudit(ctx, "p", now.Add(time.Minute-day), false)
 			if err != nil || n != 2077 {
 				t.Errorf("%d are gone, %v", n, err)
 			}

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/terms"
+	"github.com/batonrun/baton/storage/lists"
 	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/storagetest"
 )
@@ -117,9 +119,11 @@ func TestSearchFor_NamesWhatIsFew(t *testing.T) {
 		"r3":       `"r3"*`,
 		"nothing":  `"nothing"*`,
 	} {
-		by, err := db.searchFor(t.Context(), &data.RunFilter{Project: "p", Text: text})
-		if err != nil || strings.ReplaceAll(by.terms, scope, "") != want {
-			t.Errorf("%q searches for %s, %v", text, by.terms, err)
+		rec := &recorder{Querier: db.read}
+		_, err := lists.NewReader(db.d, rec, sqldb.Turns{}).Runs(t.Context(), data.RunFilter{Project: "p", Text: text})
+		searches := func(arg any) bool { text, ok := arg.(string); return ok && strings.ReplaceAll(text, scope, "") == want }
+		if err != nil || !slices.ContainsFunc(rec.args, searches) {
+			t.Errorf("%q searches for %q, %v", text, rec.args, err)
 		}
 	}
 }
@@ -130,11 +134,11 @@ func plannedByKey(t *testing.T, db *DB, f data.RunFilter) {
 	if db.d.Name != "postgres" {
 		return
 	}
-	after, err := db.place(t.Context(), &f, 0)
+	rec := &recorder{Querier: db.read}
+	f.Count = false
+	_, err := lists.NewReader(db.d, rec, sqldb.Turns{}).Runs(t.Context(), f)
 	must(t, err)
-	list := statement{oldest: f.Oldest}
-	list.keysOfRuns(&f, search{}, after, 51)
-	plan, err := sqldb.All(t.Context(), db.read, sqldb.Scalar[string], "EXPLAIN "+list.String(), list.args...)
+	plan, err := sqldb.All(t.Context(), db.read, sqldb.Scalar[string], "EXPLAIN "+rec.queries[0], rec.args...)
 	must(t, err)
 	if slices.ContainsFunc(plan, func(line string) bool { return strings.Contains(line, "Seq Scan on runs") }) {
 		t.Errorf("%s", strings.Join(plan, "\n"))
@@ -145,15 +149,22 @@ func plannedByKey(t *testing.T, db *DB, f data.RunFilter) {
 func TestSearched_FailsAfterItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, err := searched(t.Context(), reader{}, func(ctx context.Context, _ reader) (data.Page[data.Run], error) {
-			<-ctx.Done()
-			return data.Page[data.Run]{}, ctx.Err()
-		})
+		_, err := lists.NewReader(nil, silent{}, sqldb.Turns{}).Users(t.Context(), data.UserFilter{Text: "u"})
 		if !errors.Is(err, data.ErrTooSlow) {
 			t.Errorf("it failed with %v", err)
 		}
 	})
 }
+
+// silent is a Querier that does not answer.
+type silent struct{}
+
+func (silent) Query(ctx context.Context, _ string, _ []any) (*sql.Rows, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (silent) Failed(_ context.Context, err error) error { return err }
 
 // fillAudit writes n rows of the audit.
 func fillAudit(tb testing.TB, db *DB, n int) {
@@ -179,6 +190,7 @@ func TestStats_SaysWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	now := time.UnixMilli(1 << 40)
+	const maxWaiting = 50_000 // as in package lists
 	if _, err := db.w.Pool.SQL.ExecContext(t.Context(), `
 INSERT INTO ended_runs (run_key, project_id, agent, status, code, first_generation, created_at, begun_at, finished_at)
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
@@ -210,26 +222,26 @@ func TestSearchesLeaveConnections(t *testing.T) {
 	t.Parallel()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	fillRuns(t, db, 10)
-	slots := int64(db.cfg.Readers / 4)
-	if err := db.searches.places.Acquire(t.Context(), slots); err != nil { // as many as there may be
-		t.Fatal(err)
-	}
+	searches := sqldb.TurnsOf(1)
+	r := lists.NewReader(db.d, db.read, searches)
+	end, err := searches.Take(t.Context(), db.read)
+	must(t, err)
 	given, giveUp := context.WithCancel(t.Context())
 	giveUp()
 	yes := true
-	if _, err := db.Runs(given, data.RunFilter{Project: "p", Text: "r1"}); !errors.Is(err, context.Canceled) {
+	if _, err := r.Runs(given, data.RunFilter{Project: "p", Text: "r1"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a search of runs: %v", err)
 	}
-	if _, err := db.Threads(given, data.ThreadFilter{Project: "p", User: "u", Archived: &yes}); !errors.Is(err, context.Canceled) {
+	if _, err := r.Threads(given, data.ThreadFilter{Project: "p", User: "u", Archived: &yes}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a search of threads: %v", err)
 	}
 	for _, f := range []data.RunFilter{{Project: "p"}, {Project: "p", User: "u"}, {Project: "p", Statuses: []data.Status{data.Failed, data.Running}}} {
-		if _, err := db.Runs(t.Context(), f); err != nil {
+		if _, err := r.Runs(t.Context(), f); err != nil {
 			t.Errorf("%+v: %v", f, err)
 		}
 	}
-	db.searches.places.Release(slots)
-	if p, err := db.Runs(t.Context(), data.RunFilter{Project: "p", User: "u", Agent: "a1"}); err != nil || len(p.Rows) == 0 {
+	end()
+	if p, err := r.Runs(t.Context(), data.RunFilter{Project: "p", User: "u", Agent: "a1"}); err != nil || len(p.Rows) == 0 {
 		t.Errorf("a search whose turn has come: %+v, %v", p, err)
 	}
 }

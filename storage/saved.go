@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/sqldb"
@@ -20,14 +21,25 @@ DELETE FROM saved_views WHERE project_id = ? AND user_id = ?`
 
 	selectViews = `
 SELECT views FROM saved_views WHERE project_id = ? AND user_id = ?`
+
+	selectSecret = `
+SELECT value FROM secrets WHERE purpose = ?`
+
+	insertSecret = `
+INSERT INTO secrets (purpose, value, created_at)
+VALUES (?, ?, ?)
+ON CONFLICT (purpose) DO NOTHING`
+
+	deleteSecrets = `
+DELETE FROM secrets WHERE purpose >= ''`
 )
 
-// saved stores the views of users. They are not part of an instance's data.
-type saved beside
+// saved stores the views of users, and secrets. They are not part of an instance's data.
+type saved struct{ beside }
 
 // PutViews replaces all views of a user.
 func (s saved) PutViews(ctx context.Context, project, user string, views []data.SavedView) error {
-	return accounts(s).change(ctx, func(tx *sqldb.Tx) error {
+	return s.change(ctx, func(tx *sqldb.Tx) error {
 		if len(views) == 0 {
 			return tx.Exec(deleteViews, project, user)
 		}
@@ -46,4 +58,19 @@ func (s saved) Views(ctx context.Context, project, user string) ([]data.SavedVie
 
 func scanViews(rows *sql.Rows) (views []data.SavedView, err error) {
 	return sqldb.Scan(rows, &views, sqldb.Into(&views))
+}
+
+// Secret returns the secret of a purpose, or data.ErrNotFound.
+func (s saved) Secret(ctx context.Context, purpose string) (string, error) {
+	return sqldb.One(ctx, s.read, sqldb.Scalar[string], selectSecret, purpose)
+}
+
+// PutSecret stores the secret for a purpose, unless there is one already.
+func (s saved) PutSecret(ctx context.Context, purpose, value string) error {
+	return s.change(ctx, func(tx *sqldb.Tx) error { return tx.Exec(insertSecret, purpose, value, sqldb.Time(time.Now())) })
+}
+
+// RemoveSecrets removes the secrets for all purposes. Servers create new ones on demand.
+func (s saved) RemoveSecrets(ctx context.Context) error {
+	return s.change(ctx, func(tx *sqldb.Tx) error { return tx.Exec(deleteSecrets) })
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/members"
+	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -48,41 +50,34 @@ UPDATE threads SET sealed_to = ? WHERE key = ?`
 DELETE FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id <= ?`
 )
 
-// sealer compresses the events of a log, and gives the space back.
-type sealer struct {
-	beside
-	cfg   Config
-	codec *eventlog.Codec
-}
-
 // Seal moves events that are older than an hour into compressed segments: all of a thread without a write for a day, and of other
 // threads as many as fill segments, up to the end of their last closed span.
 // It returns how many events it has sealed. The space that becomes free is returned to the file system: on PostgreSQL the
 // partitions of days of which all events are sealed are dropped, and a SQLite file shrinks. A thread that cannot be sealed is
 // logged and tried again at the next call; the others are sealed all the same. Seal should be called every few minutes, and may
 // be called by several instances. It blocks commits only while it replaces rows by a segment.
-func (s sealer) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
-	sealed, err = s.sealThreads(ctx, now)
-	if s.read.DB.Single {
-		return sealed, errors.Join(err, s.shrink(ctx))
+func (r Retention) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
+	sealed, err = r.sealThreads(ctx, now)
+	if r.read.DB.Single {
+		return sealed, errors.Join(err, r.shrink(ctx))
 	}
-	return sealed, errors.Join(err, s.dropDays(ctx)) // most of all when the disk is full
+	return sealed, errors.Join(err, r.dropDays(ctx)) // most of all when the disk is full
 }
 
-func (s sealer) sealThreads(ctx context.Context, now time.Time) (sealed int, err error) {
+func (r Retention) sealThreads(ctx context.Context, now time.Time) (sealed int, err error) {
 	for after := int64(0); ; {
-		threads, err := sqldb.All(ctx, s.read, scanUnsealed, selectUnsealed, after)
+		threads, err := sqldb.All(ctx, r.read, scanUnsealed, selectUnsealed, after)
 		if err != nil || len(threads) == 0 {
 			return sealed, err
 		}
 		for _, thread := range threads {
-			n, err := s.sealThread(ctx, thread, now)
+			n, err := r.sealThread(ctx, thread, now)
 			sealed += n
 			if err != nil {
-				if s.hinders(ctx, err) {
+				if r.hinders(ctx, err) {
 					return sealed, fmt.Errorf("seal thread %d: %w", thread.key, err)
 				}
-				s.cfg.Log.Error("a thread was not sealed", "thread", thread.key, "error", err)
+				r.cfg.Log.Error("a thread was not sealed", "thread", thread.key, "error", err)
 			}
 			after = thread.key
 			if err := janitor.Yield(ctx); err != nil {
@@ -93,8 +88,8 @@ func (s sealer) sealThreads(ctx context.Context, now time.Time) (sealed int, err
 }
 
 // hinders reports whether err is not the fault of one thread, and so would fail the next one too.
-func (s sealer) hinders(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, data.ErrDiskFull) || errors.Is(err, data.ErrFenced) || s.cfg.checkSchema(ctx, s.read) != nil
+func (r Retention) hinders(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, data.ErrDiskFull) || errors.Is(err, data.ErrFenced) || r.cfg.checkSchema(ctx, r.read) != nil
 }
 
 // unsealed is a thread with events that are not sealed.
@@ -109,10 +104,10 @@ func scanUnsealed(rows *sql.Rows) (u unsealed, err error) {
 	return sqldb.Scan(rows, &u, &u.key, &u.lastSeq, &u.sealed, sqldb.Into(&u.updatedAt))
 }
 
-func (s sealer) sealThread(ctx context.Context, u unsealed, now time.Time) (sealed int, err error) {
+func (r Retention) sealThread(ctx context.Context, u unsealed, now time.Time) (sealed int, err error) {
 	idle := u.updatedAt.Before(now.Add(-sealIdle))
 	for u.sealed < u.lastSeq && (idle || u.lastSeq-u.sealed >= minSegment) {
-		rows, events, err := s.sealable(ctx, u, now.Add(-sealAge))
+		rows, events, err := r.sealable(ctx, u, now.Add(-sealAge))
 		if err != nil {
 			return sealed, err
 		}
@@ -123,7 +118,7 @@ func (s sealer) sealThread(ctx context.Context, u unsealed, now time.Time) (seal
 		if len(rows) > 0 {
 			to = rows[len(rows)-1].Last
 		}
-		if done, err := s.sealRows(ctx, u, to, rows); err != nil || !done {
+		if done, err := r.sealRows(ctx, u, to, rows); err != nil || !done {
 			return sealed, err
 		}
 		sealed += events
@@ -136,27 +131,27 @@ func (s sealer) sealThread(ctx context.Context, u unsealed, now time.Time) (seal
 }
 
 // sealable reads the rows of the thread's next segment.
-func (s sealer) sealable(ctx context.Context, u unsealed, before time.Time) (rows []eventlog.Row, events int, err error) {
+func (r Retention) sealable(ctx context.Context, u unsealed, before time.Time) (list []eventlog.Row, events int, err error) {
 	size := 0
-	rows, err = sqldb.Some(ctx, s.read, func(sc *sql.Rows) (eventlog.Row, error) {
-		row, err := scanRow(sc)
+	list, err = sqldb.Some(ctx, r.read, func(sc *sql.Rows) (eventlog.Row, error) {
+		row, err := rows.ScanEvents(sc)
 		row.Thread = u.key
 		return row, err
 	}, func(row eventlog.Row) bool {
 		events, size = events+int(row.Last-row.First+1), size+len(row.Payload)
 		return events < maxSegment && size < maxPlain
 	}, selectSealable, u.key, u.sealed, u.lastSeq, sqldb.Time(before), maxSegment)
-	return rows, events, err
+	return list, events, err
 }
 
-// sealRows replaces the rows by a segment, and reports whether it did: meanwhile another instance may have sealed the rows, or some
+// sealRows replaces a list of rows by a segment, and reports whether it did: meanwhile another instance may have sealed the rows, or some
 // were deleted.
-func (s sealer) sealRows(ctx context.Context, u unsealed, to int64, rows []eventlog.Row) (done bool, err error) {
+func (r Retention) sealRows(ctx context.Context, u unsealed, to int64, list []eventlog.Row) (done bool, err error) {
 	var segment eventlog.Segment
-	if len(rows) > 0 {
-		segment = s.codec.Segment(rows)
+	if len(list) > 0 {
+		segment = r.codec.Segment(list)
 	}
-	err = s.w.Aside(ctx, func(tx *sqldb.Tx) error {
+	err = r.w.Aside(ctx, func(tx *sqldb.Tx) error {
 		sealed, err := sqldb.One(ctx, tx, sqldb.Scalar[int64], lockUnsealed, u.key)
 		if errors.Is(err, data.ErrNotFound) {
 			return nil
@@ -165,19 +160,19 @@ func (s sealer) sealRows(ctx context.Context, u unsealed, to int64, rows []event
 			return err
 		}
 		n, err := sqldb.One(ctx, tx, sqldb.Scalar[int], countSealable, u.key, u.sealed, to)
-		if err != nil || sealed != u.sealed || n != len(rows) {
+		if err != nil || sealed != u.sealed || n != len(list) {
 			return err
 		}
 		done = true
-		if len(rows) > 0 {
-			if err := tx.Exec(insertSegment, segment.Thread, segment.First, segment.Last, segment.Events, segment.Data); err != nil {
+		if len(list) > 0 {
+			if err := rows.InsertSegment(tx, &segment); err != nil {
 				return err
 			}
 		}
 		if err := tx.Exec(moveSealed, to, u.key); err != nil {
 			return err
 		}
-		if !s.read.DB.Single {
+		if !r.read.DB.Single {
 			return nil // the rows are dropped with their partition
 		}
 		return tx.Exec(deleteSealable, u.key, u.sealed, to)
@@ -209,27 +204,27 @@ const (
 )
 
 // shrink returns free pages of a SQLite file to the file system.
-func (s sealer) shrink(ctx context.Context) error {
+func (r Retention) shrink(ctx context.Context) error {
 	before := 0
-	return inTurns(ctx, func() (more bool, err error) {
-		pages, err := sqldb.One(ctx, s.read, sqldb.Scalar[int], countPages)
+	return members.InTurns(ctx, func() (more bool, err error) {
+		pages, err := sqldb.One(ctx, r.read, sqldb.Scalar[int], countPages)
 		if err != nil {
 			return false, err
 		}
-		free, err := sqldb.One(ctx, s.read, sqldb.Scalar[int], countFree)
+		free, err := sqldb.One(ctx, r.read, sqldb.Scalar[int], countFree)
 		if err != nil || free <= spareFree+pages/10 || free == before {
 			return false, err
 		}
 		before = free
-		if err := s.shrinkOnce(ctx); err != nil {
+		if err := r.shrinkOnce(ctx); err != nil {
 			return false, fmt.Errorf("shrink the database: %w", err)
 		}
 		return true, nil
 	})
 }
 
-func (s sealer) shrinkOnce(ctx context.Context) error {
-	s.w.Session.Lock()
-	defer s.w.Session.Unlock()
-	return s.w.Session.Exec(ctx, fmt.Sprintf(shrinkStep, shrinkPages), moveWALGently) // the file shrinks with the checkpoint
+func (r Retention) shrinkOnce(ctx context.Context) error {
+	r.w.Session.Lock()
+	defer r.w.Session.Unlock()
+	return r.w.Session.Exec(ctx, fmt.Sprintf(shrinkStep, shrinkPages), moveWALGently) // the file shrinks with the checkpoint
 }

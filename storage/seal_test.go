@@ -66,7 +66,7 @@ func sameLog(t *testing.T, got, want []data.StoredEvent) {
 
 func seal(t *testing.T, db *storage.DB, after time.Duration, want int) {
 	t.Helper()
-	got, err := db.Seal(t.Context(), time.Now().Add(after))
+	got, err := db.Retention.Seal(t.Context(), time.Now().Add(after))
 	if err != nil || got != want {
 		t.Fatalf("Seal after %v: %d events, %v, want %d", after, got, err, want)
 	}
@@ -147,7 +147,7 @@ func TestForgetKeys(t *testing.T) {
 	now := time.Now()
 	log.commit(t, nil, &data.IdempotencyKey{Scope: "old", CreatedAt: now.Add(-time.Hour)},
 		&data.IdempotencyKey{Scope: "new", CreatedAt: now})
-	must(t, db.ForgetKeys(t.Context(), now.Add(-time.Minute)))
+	must(t, db.Retention.ForgetKeys(t.Context(), now.Add(-time.Minute)))
 	log.n++
 	err := log.db.Commit(t.Context(), log.n, &data.Batch{
 		Asks: []data.Ask{{Scope: "old"}, {Scope: "new"}},
@@ -180,7 +180,7 @@ func TestDaysAreDroppedByWhoeverComesFirst(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, db := range instances {
 		wg.Go(func() {
-			if _, err := db.Seal(t.Context(), time.Now()); err != nil {
+			if _, err := db.Retention.Seal(t.Context(), time.Now()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -209,7 +209,7 @@ func TestCommitsGoOnWhileADayIsLookedAt(t *testing.T) {
 	}
 	sealed := make(chan error, 1)
 	go func() {
-		_, err := log.db.(*storage.DB).Seal(t.Context(), time.Now())
+		_, err := log.db.(*storage.DB).Retention.Seal(t.Context(), time.Now())
 		sealed <- err
 	}()
 	for waiting := 0; waiting == 0; {

@@ -45,15 +45,15 @@ func TestSegmentsAreDecompressedOnce(t *testing.T) {
 		said[i] = data.StoredEvent{ThreadKey: 1, ID: int64(i + 1), RunKey: int64(i/perRun + 1), Kind: agui.TypeCustom, Payload: []byte(payload)}
 	}
 	must(t, db.Commit(ctx, 1, &data.Batch{Rows: rows, Events: said}))
-	if n, err := db.Seal(ctx, now.Add(48*time.Hour)); err != nil || n != events {
+	if n, err := db.Retention.Seal(ctx, now.Add(48*time.Hour)); err != nil || n != events {
 		t.Fatalf("%d events are sealed: %v", n, err)
 	}
 	segments, err := sqldb.One(ctx, db.read, sqldb.Scalar[int64], "SELECT count(*) FROM event_segments")
 	if err != nil || segments < 9 {
 		t.Fatalf("%d segments, %v", segments, err)
 	}
-	c := &countingDecoder{Decoder: db.z.Decoder}
-	db.z.Decoder = c
+	c := &countingDecoder{Decoder: db.codec.Decoder}
+	db.codec.Decoder = c
 	// next reads a page behind at, and returns its end and the number of the second run's events.
 	next := func(at int64) (end int64, second int) {
 		t.Helper()

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -18,6 +20,8 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/lists"
+	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -38,7 +42,7 @@ var (
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"setHead", "selectRun", "runColumns", "subjectColumns", "openInOrder", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "keysOfTime", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "selectThreadHead", "selectWholeThread", "endedColumns", "callColumns", "listQuestions", "countQuestions",
+		"setHead", "selectRun", "runColumns", "subjectColumns", "openInOrder", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "keysOfTime", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "questionColumns", "selectThreadHead", "selectWholeThread", "endedColumns", "callColumns", "newestFrom",
 	}
 	// This reads a table of SQLite's.
 	onlySQLite = []string{"selectLastKey", "giveKeys", "selectSQLiteVersion", "selectListedThreads", "selectBegun", "selectForeign"}
@@ -96,7 +100,7 @@ func unboundPostgres(plan string) (lines []string) {
 
 // listsUser reports whether a statement lists what a user has. The audit is for admins.
 func listsUser(name string) bool {
-	return !strings.Contains(name, "audit") && (strings.Contains(name, " of a user") || strings.Contains(name, "runs of user") || strings.Contains(name, ", user"))
+	return !strings.Contains(name, "audit") && (strings.HasSuffix(name, "sOfUser") || strings.Contains(name, "runs of user") || strings.Contains(name, ", user"))
 }
 
 // TestStatementsUseIndexes prepares and plans every statement of the package on both databases. A table that
@@ -104,35 +108,7 @@ func listsUser(name string) bool {
 func TestStatementsUseIndexes(t *testing.T) {
 	t.Parallel()
 	statements := allStatements(t)
-	maps.Copy(statements, filteredRuns())
-	maps.Copy(statements, searchedRuns())
-	for name, f := range map[string]data.AuditFilter{
-		"all": {}, "an actor": {Actor: "a"}, "an action": {Action: "a"}, "a user": {User: "a"}, "a run": {Run: "a"}, "since": {Since: time.Now()},
-		"an hour": {Since: time.Now(), Until: time.Now()}, "an actor since": {Actor: "a", Since: time.Now()},
-		"an actor and an action": {Actor: "a", Action: "a"},
-	} {
-		where, _ := whereAudit(&f)
-		statements["audit of "+name] = listAudit + countAudit + where + auditCounted + pageOfAudit + where + belowAudit
-		statements["uncounted audit of "+name] = listAudit + uncounted + pageOfAudit + where + belowAudit
-	}
-	for _, count := range []string{uncounted, countThreads} {
-		statements["threads of a user with "+count] = listedColumns + `, (` + count + threadsOfUser
-	}
-	for _, count := range []string{uncounted, countAllThreads} {
-		statements["threads of all with "+count] = listedColumns + `, (` + count + threadsOfAll
-	}
-	for _, count := range []string{uncounted, countAskedIn} {
-		statements["questions with "+count] = listQuestions + count + askedIn
-	}
-	for _, count := range []string{uncounted, countAskedOf} {
-		statements["questions of a user with "+count] = listQuestions + count + askedOf
-	}
-	for _, name := range []string{"selectMessages", "selectMessagesBefore", "selectHistory", "selectMessagesBySeq"} {
-		statements[name+" until full"] = untilFull(statements[name])
-	}
-	for i, d := range slices.Concat(threadRows, runRows, eventRows, []deletion{spanRows, keyRows}) {
-		statements["deletion "+strconv.Itoa(i)] = d.remove
-	}
+	maps.Copy(statements, listed(t))
 	t.Run("sqlite", func(t *testing.T) {
 		db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 		for _, name := range slices.Sorted(maps.Keys(statements)) {
@@ -144,7 +120,7 @@ func TestStatementsUseIndexes(t *testing.T) {
 				t.Errorf("%s is compiled each time it is carried out:\n%s", name, query)
 			}
 			plan := planSQLite(t, db, name, query)
-			if strings.Contains(query, sizedFirst) && slices.Contains(plan, "0 USE TEMP B-TREE FOR ORDER BY") {
+			if strings.Contains(query, sqldb.SizedFirst) && slices.Contains(plan, "0 USE TEMP B-TREE FOR ORDER BY") {
 				t.Errorf("%s has all of a page in memory, to sort it:\n%s", name, strings.Join(plan, "\n"))
 			}
 			if lines := unboundSQLite(plan); len(lines) > 0 {
@@ -260,7 +236,7 @@ func scansSQLite(line string) bool {
 	if !strings.HasPrefix(line, "SCAN ") {
 		return false
 	}
-	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted", "SCAN asked", "SCAN plain", "SCAN page", "SCAN sized", "SCAN several", "SCAN opened", "SCAN named", "SCAN begun", "SCAN span", "SCAN (subquery-"} {
+	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted", "SCAN asked", "SCAN plain", "SCAN page", "SCAN sized", "SCAN several", "SCAN opened", "SCAN named", "SCAN begun", "SCAN span", "SCAN run_terms EXISTS", "SCAN (subquery-"} {
 		if strings.HasPrefix(line, fine) {
 			return false
 		}
@@ -346,53 +322,93 @@ func execAll(t *testing.T, conn *sqlx.Conn, statements ...string) (string, error
 	return strings.Join(lines, "\n"), err
 }
 
-// filteredRuns are the statements of Runs for each filter a transport may give it.
-func filteredRuns() map[string]string {
-	return runStatements(search{}, map[string]data.RunFilter{
+// listed returns the statements of lists by each filter that a transport may give, in the words of PostgreSQL.
+func listed(t *testing.T) map[string]string {
+	t.Helper()
+	db, ctx, now := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db")), t.Context(), time.Now()
+	begun, statements := constants(t)["selectBegun"], make(map[string]string)
+	note := func(name string, list func(r lists.Reader, count bool) error) {
+		for _, count := range []bool{true, false} {
+			rec := &recorder{Querier: db.read}
+			must(t, list(lists.NewReader(db.d, rec, sqldb.Turns{}), count))
+			queries := slices.DeleteFunc(rec.queries, func(query string) bool { return query == begun })
+			if !count {
+				name = "uncounted " + name
+			} else {
+				statements["count of "+name] = queries[1] // of an empty page
+			}
+			statements[name] = queries[0]
+		}
+	}
+	for name, f := range map[string]data.RunFilter{
 		"": {}, "user": {User: "u"}, "status": {Statuses: []data.Status{"s"}}, "agent": {Agent: "a"}, "workflow": {WorkflowID: "w"},
 		"statuses": {Statuses: []data.Status{"a", "b", "c"}}, "statuses, oldest first": {Statuses: []data.Status{"a", "b"}, Oldest: true},
-		"oldest first": {Oldest: true}, "until": {Until: time.Now()},
-		"thread": {ThreadKey: 1}, "since": {Since: time.Now()}, "agent since": {Agent: "a", Since: time.Now()},
-		"user since": {User: "u", Since: time.Now()}, "status since": {Statuses: []data.Status{"s"}, Since: time.Now()},
-		"workflow since":  {WorkflowID: "w", Since: time.Now()},
-		"user and status": {User: "u", Statuses: []data.Status{"s"}}, "workflow and statuses since": {Agent: "a", Statuses: []data.Status{"a", "b"}, Since: time.Now()},
-		"user and statuses of a thread": {ThreadKey: 1, User: "u", Statuses: []data.Status{"s"}, Oldest: true}, "thread from then": {ThreadKey: 1, Since: time.Now()},
+		"oldest first": {Oldest: true}, "until": {Until: now},
+		"thread": {ThreadKey: 1}, "since": {Since: now}, "agent since": {Agent: "a", Since: now},
+		"user since": {User: "u", Since: now}, "status since": {Statuses: []data.Status{"s"}, Since: now},
+		"workflow since":  {WorkflowID: "w", Since: now},
+		"user and status": {User: "u", Statuses: []data.Status{"s"}}, "workflow and statuses since": {Agent: "a", Statuses: []data.Status{"a", "b"}, Since: now},
+		"user and statuses of a thread": {ThreadKey: 1, User: "u", Statuses: []data.Status{"s"}, Oldest: true}, "thread from then": {ThreadKey: 1, Since: now},
 		"a name alone": {Text: "!"},
-	})
-}
-
-// searchedRuns returns those of searches by terms.
-func searchedRuns() map[string]string {
-	return runStatements(search{terms: "t"}, map[string]data.RunFilter{
-		"text": {Text: "t"}, "text, oldest first": {Text: "t", Oldest: true}, "text since": {Text: "t", Since: time.Now()},
+		// By terms.
+		"text": {Text: "t"}, "text, oldest first": {Text: "t", Oldest: true}, "text since": {Text: "t", Since: now},
 		"tags": {Tags: []string{"a", "b"}}, "text, user and statuses": {Text: "t", User: "u", Statuses: []data.Status{"a", "b"}},
-		"text, user and time": {Text: "t", User: "u", Since: time.Now()}, "text, statuses and time": {Text: "t", Statuses: []data.Status{"a"}, Since: time.Now(), Oldest: true},
-	})
+		"text, user and time": {Text: "t", User: "u", Since: now}, "text, statuses and time": {Text: "t", Statuses: []data.Status{"a"}, Since: now, Oldest: true},
+		"text and tags": {Text: "t", Tags: []string{"a"}},
+	} {
+		note("runs of "+name, func(r lists.Reader, count bool) error {
+			f.Project, f.Count = "p", count
+			_, err := r.Runs(ctx, f)
+			return err
+		})
+	}
+	for name, f := range map[string]data.AuditFilter{
+		"all": {}, "an actor": {Actor: "a"}, "an action": {Action: "a"}, "a user": {User: "a"}, "a run": {Run: "a"}, "since": {Since: now},
+		"an hour": {Since: now, Until: now}, "an actor since": {Actor: "a", Since: now},
+		"an actor and an action": {Actor: "a", Action: "a"},
+	} {
+		note("audit of "+name, func(r lists.Reader, count bool) error {
+			f.Project, f.Count = "p", count
+			_, err := r.Audit(ctx, f)
+			return err
+		})
+	}
+	return statements
 }
 
-// runStatements returns the statements for lists by some filters, in the words of PostgreSQL.
-func runStatements(by search, filters map[string]data.RunFilter) map[string]string {
-	queries := make(map[string]string)
-	for name, f := range filters {
-		f.Project = "p"
-		count, none := statement{oldest: f.Oldest}, new(statement)
-		count.countRuns(&f, by, make([]any, 2))
-		none.add(uncounted)
-		queries["uncounted runs of "+name] = listOfRuns(&f, by, none, make([]any, 2)).String()
-		queries["runs of "+name] = listOfRuns(&f, by, &count, make([]any, 2)).String()
-		queries["count of runs of "+name] = count.String()
-	}
-	return queries
+// recorder is a Querier that notes statements.
+type recorder struct {
+	sqldb.Querier
+	queries []string
+	args    []any // of the last one
+}
+
+func (r *recorder) Query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+	r.queries, r.args = append(r.queries, query), args
+	return r.Querier.Query(ctx, query, args)
 }
 
 var startsStatement = regexp.MustCompile(`^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b`)
 
-// allStatements reads the package's sources for constants that are whole statements.
+// allStatements returns the constants that are whole statements.
 func allStatements(t *testing.T) map[string]string {
 	t.Helper()
-	exprs := make(map[string]ast.Expr)
+	statements := constants(t)
+	maps.DeleteFunc(statements, func(name, text string) bool {
+		return !startsStatement.MatchString(text) || slices.Contains(needFilter, name)
+	})
+	if len(statements) < 60 {
+		t.Fatalf("found only %d statements", len(statements))
+	}
+	return statements
+}
+
+// constants reads the sources of storage and its rooms for constants that are texts.
+func constants(t *testing.T) map[string]string {
+	t.Helper()
+	exprs, texts := make(map[string]ast.Expr), make(map[string]string)
 	var files []string
-	for _, room := range []string{"", "sqldb", "members"} {
+	for _, room := range []string{"", "sqldb", "members", "rows", "lists"} {
 		found, err := filepath.Glob(filepath.Join(room, "*.go"))
 		must(t, err)
 		files = append(files, found...)
@@ -403,29 +419,25 @@ func allStatements(t *testing.T) map[string]string {
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		must(t, err)
-		ast.Inspect(parsed, func(n ast.Node) bool {
-			if decl, ok := n.(*ast.GenDecl); ok && decl.Tok == token.CONST {
+		for _, decl := range parsed.Decls {
+			if decl, ok := decl.(*ast.GenDecl); ok && decl.Tok == token.CONST {
 				for _, spec := range decl.Specs {
 					spec := spec.(*ast.ValueSpec)
 					for i, value := range spec.Values {
-						exprs[spec.Names[i].Name] = value
+						if name := spec.Names[i].Name; exprs[name] != nil {
+							t.Errorf("two constants are named %s", name) // and only one is tested
+						} else {
+							exprs[name] = value
+						}
 					}
 				}
 			}
-			return true
-		})
-	}
-	statements := make(map[string]string)
-	for name, expr := range exprs {
-		text := stringValue(exprs, expr)
-		if startsStatement.MatchString(text) && !slices.Contains(needFilter, name) {
-			statements[name] = text
 		}
 	}
-	if len(statements) < 60 {
-		t.Fatalf("found only %d statements", len(statements))
+	for name, expr := range exprs {
+		texts[name] = stringValue(exprs, expr)
 	}
-	return statements
+	return texts
 }
 
 // stringValue evaluates a constant expression of strings, "" if it is none.
@@ -436,6 +448,8 @@ func stringValue(exprs map[string]ast.Expr, expr ast.Expr) string {
 		return text
 	case *ast.Ident:
 		return stringValue(exprs, exprs[expr.Name])
+	case *ast.SelectorExpr: // of another room
+		return stringValue(exprs, expr.Sel)
 	case *ast.BinaryExpr:
 		return stringValue(exprs, expr.X) + stringValue(exprs, expr.Y)
 	}
@@ -461,13 +475,13 @@ func TestMigrationsHaveTheSameVersions(t *testing.T) {
 // Each start of a run looks for its thread. Planning that statement takes several times as long as executing it.
 func TestPlanOfThreadsByNameIsKept(t *testing.T) {
 	t.Parallel()
-	db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
+	db, texts := openForPlans(t, storagetest.Postgres(t).NewDatabase(t)), constants(t)
 	conn, err := db.read.SQL.Connx(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	statements := []string{"PREPARE named AS " + db.d.Forms(selectThreadsByID)[0]}
+	statements := []string{"PREPARE named AS " + db.d.Forms(texts["selectThreadsByID"])[0]}
 	for range 7 { // PostgreSQL tries five plans for these very parameters first
 		statements = append(statements, "EXECUTE named('{p}', '{u}', '{t}')")
 	}
@@ -481,7 +495,7 @@ func TestPlanOfThreadsByNameIsKept(t *testing.T) {
 // grown.
 func TestPlansOfGrowingTablesStayGood(t *testing.T) {
 	t.Parallel()
-	db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
+	db, texts := openForPlans(t, storagetest.Postgres(t).NewDatabase(t)), constants(t)
 	conn, err := db.w.Pool.SQL.Connx(t.Context())
 	must(t, err)
 	defer conn.Close()
@@ -511,8 +525,8 @@ SELECT 'p', 'u', n, n, 0, '', now(), now() FROM `
 		if _, err := conn.ExecContext(t.Context(), size.grow); err != nil {
 			t.Fatal(err)
 		}
-		for query, conn := range map[string]*sqlx.Conn{selectThreadsByID: reads, selectThreadByID: reads, selectThreadsNamed: conn} {
-			query, params := db.d.Forms(query)[0], strings.Count(query, "?")
+		for name, conn := range map[string]*sqlx.Conn{"selectThreadsByID": reads, "selectThreadByID": reads, "selectThreadsNamed": conn} {
+			query, params := db.d.Forms(texts[name])[0], strings.Count(texts[name], "?")
 			plan, err := execAll(t, conn, "PREPARE planned AS "+query, "EXPLAIN EXECUTE planned("+strings.Repeat("NULL, ", params-1)+"NULL)")
 			if err != nil || !strings.Contains(plan, "threads_project_id_user_id_thread_id_key") || readsAllPostgres(plan) {
 				t.Errorf("the plan for a table that is %s is, with %v,\n%s\n%s", size.name, err, query, plan)

@@ -29,14 +29,18 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/lists"
 	"github.com/batonrun/baton/storage/members"
+	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 	"github.com/batonrun/baton/storage/sqlite"
 )
@@ -89,23 +93,23 @@ const DefaultLease = 6 * time.Second
 
 // DB is an open database. Reads may be called concurrently; writes run one at a time.
 type DB struct {
-	*lookups   // the reads of a project
-	keyed      // other reads by key
-	logReader  // reads of logs
-	*committer // the batches of the joined instance, and keys for their rows
+	*lookups     // the reads by keys and names
+	lists.Reader // the lists of a project
+	*committer   // the batches of the joined instance, and keys for their rows
 	*members.Registry
-	accounts
 	saved
-	attachments
-	sealer
-	retention
-	counter
+	lists.Counter
+
+	Accounts    Accounts
+	Attachments Attachments
+	Retention   Retention
 
 	cfg     Config
 	d       *sqldb.DB
 	w       sqldb.Writer
 	read    *sqldb.Pool
 	looks   *sqldb.Pool // at the queue; on SQLite it is read
+	codec   *eventlog.Codec
 	watcher *members.Watcher
 	lock    *sqlite.Lock // nil unless cfg.Serve on SQLite
 }
@@ -152,24 +156,22 @@ func (db *DB) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	codec, err := eventlog.NewCodec()
-	if err != nil {
+	if db.codec, err = eventlog.NewCodec(); err != nil {
 		return err
 	}
-	db.lookups = &lookups{reader: reader{q: db.read, d: db.d, searches: turnsOf(max(db.cfg.Readers/4, 1))}, read: db.read}
-	db.keyed = keyed{q: db.read, d: db.d, looks: db.looks}
-	db.logReader = logReader{q: db.read, z: codec}
+	var pages sqldb.Turns
 	if db.d.Single { // this process does the work, with each large event several times in memory
-		db.pages = turnsOf(max(2, runtime.GOMAXPROCS(0)))
+		pages = sqldb.TurnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}
+	db.lookups = &lookups{Reader: rows.NewReader(db.d, db.read, db.looks, db.codec, pages), read: db.read}
+	db.Reader = lists.NewReader(db.d, db.read, sqldb.TurnsOf(max(db.cfg.Readers/4, 1)))
 	db.committer = &committer{
-		w: members.NewWriter(db.cfg.member(db.d), &db.w, db.lock), cfg: db.cfg, d: db.d, read: db.read, codec: codec,
-		threadKeys: keys{table: "threads", serves: threadKeysFor}, runKeys: keys{table: "runs", serves: runKeysFor},
+		w: members.NewWriter(db.cfg.member(db.d), &db.w, db.lock), cfg: db.cfg, d: db.d, read: db.read, rows: rows.NewCommits(db.codec),
 	}
 	db.Registry = members.NewRegistry(db.committer.w, db.read, db.watcher)
 	b := db.beside()
-	db.accounts, db.saved, db.attachments, db.retention, db.counter = accounts(b), saved(b), attachments(b), retention(b), counter(b)
-	db.sealer = sealer{b, db.cfg, codec}
+	db.saved, db.Accounts, db.Attachments, db.Counter = saved{b}, Accounts{b}, Attachments{b}, lists.NewCounter(b.w, b.read)
+	db.Retention = Retention{b, db.cfg, db.codec}
 	if err := db.checkSessions(ctx); err != nil {
 		return err
 	}
@@ -247,8 +249,8 @@ func (db *DB) Close() error {
 	db.leaveNoWAL()
 	errs = append(errs, db.w.Close())
 	errs = append(errs, db.watcher.Close())
-	if db.z != nil {
-		db.z.Close()
+	if db.codec != nil {
+		db.codec.Close()
 	}
 	return errors.Join(append(errs, db.lock.Close())...)
 }
@@ -272,7 +274,7 @@ func (c Config) database() (Config, *sqldb.DB, error) {
 	d, err := sqldb.New(sqldb.Config{
 		URL: c.URL, Readers: c.Readers, Writers: 2 + chunksWritten, Timeout: c.Timeout, LockTimeout: c.LockTimeout, ConnectTimeout: c.ConnectTimeout,
 		WriteTimeout: max(c.Lease/3, time.Second), // a slow commit does not renew the lease
-		Words:        sqliteWords, Guards: guards,
+		Words:        slices.Concat(lists.Words, rows.Words), Guards: rows.Guards,
 	})
 	if err == nil && c.migrations == nil {
 		c.migrations = migrationsOf(d.Name)
@@ -294,6 +296,16 @@ type beside struct {
 
 func (db *DB) beside() beside { return beside{db.committer.w, db.read} }
 
+// change writes in a transaction of its own.
+func (b beside) change(ctx context.Context, write func(*sqldb.Tx) error) error {
+	b.w.Session.Lock()
+	defer b.w.Session.Unlock()
+	if b.w.Session.Closed() {
+		return fmt.Errorf("%w: it is closed", data.ErrUnavailable)
+	}
+	return b.w.Transact(ctx, write)
+}
+
 // Cluster returns the servers of a PostgreSQL database, for programs that are none of them.
 func Cluster(ctx context.Context, cfg Config) (list []data.Server, err error) {
 	_, d, err := cfg.database()
@@ -306,24 +318,6 @@ func Cluster(ctx context.Context, cfg Config) (list []data.Server, err error) {
 	}
 	defer func() { err = errors.Join(err, reads.Close()) }()
 	return members.Servers(ctx, reads, nil)
-}
-
-// sqliteWords are for SQLite's full-text search, which has one writer.
-var sqliteWords = []string{
-	keysByTerms, "SELECT run_terms.rowid AS key, 0 AS at FROM run_terms WHERE run_terms MATCH ?",
-	free, "",
-	freed, "",
-	"run_terms.terms @@ ?", "run_terms MATCH ?",
-	"run_terms.run_key", "run_terms.rowid",
-	"run_terms (run_key, terms)", "run_terms (rowid, terms)",
-	"array_to_tsvector(string_to_array(?::text, ' '))", "?",
-	replaceTerms, "", // writers take turns, and FTS5 knows no conflicts
-}
-
-// guards are the constraints that only a concurrent write of another instance can violate. Decisions ensure the others.
-var guards = []string{
-	"threads_project_id_user_id_thread_id_key", "threads_project_id_conversation_id_key", "run_names_pkey", "runs_open",
-	"idempotency_keys_pkey", "messages_thread_key_message_id_key",
 }
 
 var (

@@ -53,7 +53,7 @@ func (b *bench) up() {
 		b.t.Fatal(err)
 	}
 	b.cfg.Store, b.cfg.Ledger, b.close = db, db, db.Close
-	b.cfg.Attachments = attach.New(attach.Config{Records: db, Blobs: blob.NewDirectory(filepath.Join(filepath.Dir(b.path), "files"))})
+	b.cfg.Attachments = attach.New(attach.Config{Records: db.Attachments, Blobs: blob.NewDirectory(filepath.Join(filepath.Dir(b.path), "files"))})
 	if b.Runtime, err = runtime.New(b.cfg); err != nil {
 		b.t.Fatal(err)
 	}

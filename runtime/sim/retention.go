@@ -29,7 +29,11 @@ func (c *callers) expire(p *process, s *Step) {
 	c.retired = append(c.retired, r)
 	c.mu.Unlock()
 	unseen := c.anyStands() // an end that a server has decided and not committed
-	list, err := p.rt.Retire(c.ctx, p.store.(data.Retainer), policy, r.before.Add(keep))
+	old, ok := p.store.(data.Retainer)
+	if !ok {
+		old = p.store.(*storage.DB).Retention
+	}
+	list, err := p.rt.Retire(c.ctx, old, policy, r.before.Add(keep))
 	c.mu.Lock()
 	c.retired[at].done = err == nil && !p.dead.Load() && !unseen
 	c.mu.Unlock()
@@ -42,7 +46,7 @@ func (c *callers) seal(p *process, s *Step) {
 	if !ok {
 		return // memory does not compress
 	}
-	n, err := db.Seal(c.ctx, c.dbNow().Add(48*time.Hour))
+	n, err := db.Retention.Seal(c.ctx, c.dbNow().Add(48*time.Hour))
 	c.note("%d seal: %d events%s", s.N, n, because(err))
 }
 

@@ -117,7 +117,7 @@ func Start(tb testing.TB, cfg Config) *Server {
 	default:
 		cfg.Attachments.Blobs = db.Blobs()
 	}
-	cfg.Attachments.Records, cfg.Attachments.Log = db, s.Logger
+	cfg.Attachments.Records, cfg.Attachments.Log = db.Attachments, s.Logger
 	cfg.Runtime.Attachments = attach.New(cfg.Attachments)
 	if db.Shared() && cfg.Runtime.Bus == nil {
 		cfg.Runtime.Bus = db.Bus()

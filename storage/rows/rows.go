@@ -1,0 +1,65 @@
+// Package rows writes, reads and deletes the rows of threads and runs: a file for each table has its statements. A [Tx] writes the rows of
+// a batch and reads the [Views] of its decisions; a [Reader] reads rows by their keys and names. It begins no transaction and decides nothing.
+package rows
+
+import (
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/sqldb"
+)
+
+// Reader reads rows by their keys, and those of a project by their names: see [data.Reader].
+type Reader struct {
+	q     sqldb.Querier
+	looks sqldb.Querier // at the queue
+	d     *sqldb.DB
+	codec *eventlog.Codec
+	pages sqldb.Turns // of reads of logs
+}
+
+// NewReader returns a Reader of a database. It looks at the queue by looks, and decodes the pages of logs in turns.
+func NewReader(d *sqldb.DB, q, looks sqldb.Querier, codec *eventlog.Codec, pages sqldb.Turns) *Reader {
+	return &Reader{q, looks, d, codec, pages}
+}
+
+// Words are texts of statements, each before the text that SQLite has instead of it: see [sqldb.Config].
+var Words = []string{
+	free, "",
+	freed, "",
+	"run_terms (run_key, terms)", "run_terms (rowid, terms)",
+	"array_to_tsvector(string_to_array(?::text, ' '))", "?",
+	replaceTerms, "", // writers take turns, and FTS5 knows no conflicts
+}
+
+// Guards are the constraints that only a concurrent write of another instance can violate. Decisions ensure the others.
+var Guards = []string{
+	"threads_project_id_user_id_thread_id_key", "threads_project_id_conversation_id_key", "run_names_pkey", "runs_open",
+	"idempotency_keys_pkey", "messages_thread_key_message_id_key",
+}
+
+// Reads on behalf of a client use these conditions: a key alone never reaches another project's rows. Each is evaluated
+// once per statement.
+const (
+	runOfProject    = `(SELECT key FROM runs WHERE key = ? AND project_id = ?)`
+	threadOfProject = `(SELECT key FROM threads WHERE key = ? AND project_id = ?)`
+)
+
+func keysOf(keys []int64) (list [][]any) {
+	for _, key := range keys {
+		list = append(list, []any{key})
+	}
+	return list
+}
+
+func namesOf(names []data.Name) (list [][]any) {
+	for _, n := range names {
+		list = append(list, []any{n.Project, n.User, n.ID})
+	}
+	return list
+}
+
+// Lists that statements read from.
+const (
+	unnestNames = `unnest(?::text[], ?::text[], ?::text[]) AS asked (project, owner, name)`
+	unnestIDs   = `unnest(?::bigint[], ?::text[]) AS asked (thread_key, id)`
+)
