@@ -26,7 +26,7 @@ func (b *bench) reply(run string, payload func(in agui.Interrupt) string) {
 	b.t.Helper()
 	b.wait(run, runtime.Waiting)
 	b.restart()
-	asked, err := b.Interrupts(context.Background(), local, run)
+	asked, err := b.Runs.Interrupts(context.Background(), local, run)
 	if err != nil || len(asked) == 0 {
 		b.t.Fatalf("run %s asks %v, %v", run, asked, err)
 	}
@@ -176,7 +176,7 @@ func TestCallThatOutlivesItsWorkerIsNotMadeAgain(t *testing.T) {
 	b := open(t, runtime.Config{}, worker, slow)
 	s := b.start("main", "worker", "go")
 	b.wait(s.RunID, runtime.Waiting)
-	asked, err := b.Interrupts(context.Background(), local, s.RunID)
+	asked, err := b.Runs.Interrupts(context.Background(), local, s.RunID)
 	must(t, err)
 	answer := []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved"}}
 	if _, err := b.Resume(context.Background(), local, s.RunID, answer); err != nil {

@@ -43,7 +43,7 @@ func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name string, how
 	if err := c.check(); err != nil {
 		return StartRequest{}, err
 	}
-	run, err := rt.visible(ctx, reader, name)
+	run, err := rt.Runs.visible(ctx, reader, name)
 	if err != nil {
 		return StartRequest{}, err
 	}
@@ -430,7 +430,7 @@ func (o *origin) readLog(ctx context.Context, first *data.Span, isOne func(*Reco
 	o.shown, o.gone = make(map[string]bool), make(map[string]bool)
 	q := EventQuery{After: first.First, Limit: tail.LatestMessages, Admit: o.reads}
 	for {
-		recs, next, err := o.rt.RunEvents(ctx, o.run, q)
+		recs, next, err := o.rt.Logs.RunEvents(ctx, o.run, q)
 		if err != nil {
 			return nil, err
 		}

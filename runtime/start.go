@@ -68,7 +68,7 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 	if err := c.check(); err != nil {
 		return Started{}, err
 	}
-	if err := rt.admits(); err != nil {
+	if err := rt.Member.admits(); err != nil {
 		return Started{}, err
 	}
 	return withTimeout(rt, func() (Started, error) {
@@ -304,7 +304,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	}
 	var err error
 	if !s.first {
-		if c.Answers, err = s.rt.keyed.answers(ctx, s.rt.work, s.at, s.req, s.plan.known, s.rt.responder(s.c)); err != nil {
+		if c.Answers, err = s.rt.keyed.answers(ctx, s.rt.work, s.at, s.req, s.plan.known, s.rt.Runs.responder(s.c)); err != nil {
 			return nil, err
 		}
 		if s.answers = make(map[string]bool); c.Answers != nil {

@@ -77,7 +77,7 @@ func (g *Registry) Own(who runtime.Caller, req *runtime.StartRequest) {
 	key := req.Idempotency
 	req.Late = func(started runtime.Started) {
 		t := g.TieRun(gone{}, who, key, started)
-		cur, err := g.cfg.Runtime.ReadRun(context.Background(), started)
+		cur, err := g.cfg.Runtime.Logs.ReadRun(context.Background(), started)
 		if err != nil {
 			t.Release()
 			return
@@ -88,7 +88,7 @@ func (g *Registry) Own(who runtime.Caller, req *runtime.StartRequest) {
 
 // newConnection returns the name of a new connection of this server.
 func (g *Registry) newConnection() string {
-	return g.cfg.Runtime.Instance() + "." + strconv.FormatInt(g.connections.Add(1), 10)
+	return g.cfg.Runtime.Member.Instance + "." + strconv.FormatInt(g.connections.Add(1), 10)
 }
 
 // gone is a closed connection.
@@ -190,7 +190,7 @@ func (g *Registry) Join(who runtime.Caller, th *runtime.Thread) {
 		ctx, cancel := context.WithTimeout(context.Background(), tieTime)
 		defer cancel()
 		of := runtime.Tie{Project: th.Project, User: th.User, ThreadID: th.ID}
-		g.logShared(g.cfg.Ties.Join(ctx, &of, th.Key, g.cfg.Runtime.Instance()))
+		g.logShared(g.cfg.Ties.Join(ctx, &of, th.Key, g.cfg.Runtime.Member.Instance))
 	}
 }
 
@@ -279,7 +279,7 @@ const retryPause = time.Second
 
 // unanswered reports whether the run may still wait since cur read the end of its span.
 func (t *Tie) unanswered(ctx context.Context, cur *runtime.RunCursor) bool {
-	run, err := t.reg.cfg.Runtime.Run(ctx, t.who, t.started.RunID)
+	run, err := t.reg.cfg.Runtime.Runs.Get(ctx, t.who, t.started.RunID)
 	return err != nil || run.Status == runtime.Waiting && run.ClosedEvent == cur.After()
 }
 

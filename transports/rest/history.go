@@ -27,7 +27,7 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	h, err := t.Runtime.History(c.UserContext(), who, c.Query("threadId"), before)
+	h, err := t.Runtime.Threads.History(c.UserContext(), who, c.Query("threadId"), before)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (d *day) read(ctx context.Context) error {
 		}
 		defer end()
 	}
-	msgs, err := d.Runtime.HistoryMessages(ctx, d.of, d.last, historyPage)
+	msgs, err := d.Runtime.Threads.HistoryMessages(ctx, d.of, d.last, historyPage)
 	if err != nil {
 		return err
 	}
