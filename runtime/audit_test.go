@@ -130,7 +130,7 @@ func TestAuditTellsOfEachAction(t *testing.T) {
 	b.wait("second", runtime.Waiting)
 	third := start(owner, runtime.StartRequest{RunID: "third", Multitask: runtime.InterruptRuns})
 	b.wait("third", runtime.Waiting)
-	must(t, b.CancelUnanswered(ctx, owner, third))
+	must(t, b.CancelTurn(ctx, owner, third, true))
 	must(t, b.DeleteUser(ctx, admin, "local"))
 	const ofLocal = " of local: main "
 	var want []string

@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 
-	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 )
 
@@ -33,21 +32,15 @@ func (rt *Runtime) cancel(ctx context.Context, c Caller, name string) (Run, erro
 	return rt.Runs.owned(context.WithoutCancel(ctx), c, name)
 }
 
-// CancelTurn is Cancel for a run that is still in the turn that s began. It refuses if the run has since begun to
-// wait, been answered or ended.
-func (rt *Runtime) CancelTurn(ctx context.Context, c Caller, s Started) error {
-	return rt.cancelOf(ctx, c, s, rt.work.CancelTurn)
-}
-
-// CancelUnanswered is Cancel for a run that waits for an answer to the turn that s began. It refuses if the run was
-// answered since.
-func (rt *Runtime) CancelUnanswered(ctx context.Context, c Caller, s Started) error {
-	return rt.cancelOf(ctx, c, s, rt.work.CancelUnanswered)
-}
-
-func (rt *Runtime) cancelOf(ctx context.Context, c Caller, s Started, cancel func(run *data.RunHead, after int64, by decide.By) error) error {
+// CancelTurn is Cancel for a run that is still in the turn that s began, or with waiting for one that waits for an answer to that turn. It
+// refuses if the run has since been answered or ended, or begun to wait.
+func (rt *Runtime) CancelTurn(ctx context.Context, c Caller, s Started, waiting bool) error {
 	if err := rt.Member.writes(); err != nil {
 		return err
+	}
+	cancel := rt.work.CancelTurn
+	if waiting {
+		cancel = rt.work.CancelUnanswered
 	}
 	return doWithTimeout(rt, func() error {
 		run, err := rt.Runs.owned(ctx, c, s.RunID)

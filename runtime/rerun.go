@@ -47,8 +47,8 @@ func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name string, how
 	if err != nil {
 		return StartRequest{}, err
 	}
-	if err := rt.readInput(ctx, &run, how.Reserve); err != nil {
-		return StartRequest{}, unavailable(data.Gone(err, ErrRunNotFound))
+	if err := rt.Runs.readInput(ctx, &run, how.Reserve); err != nil {
+		return StartRequest{}, err
 	}
 	var in work.Input
 	if err := json.Unmarshal(run.Input, &in); err != nil {
@@ -83,25 +83,6 @@ func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name string, how
 	}
 	req.Metadata, err = rerunMetadata(&run, cmp.Or(how.FromNode, how.FromCall))
 	return req, err
-}
-
-// readInput reads the input and the definition of a run, once there is room for its weight.
-func (rt *Runtime) readInput(ctx context.Context, run *Run, reserve func(bytes int) error) error {
-	g, err := run.grant()
-	if err != nil {
-		return err
-	}
-	if reserve != nil {
-		w, err := rt.keyed.runWeight(ctx, g)
-		if err != nil {
-			return err
-		}
-		if err := reserve(int(w.Asked + w.Said)); err != nil {
-			return err
-		}
-	}
-	run.Run, err = rt.keyed.run(ctx, g)
-	return err
 }
 
 // rerunMetadata returns a run's metadata with its id and the node or the model call from which it is run again.

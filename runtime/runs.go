@@ -31,14 +31,23 @@ func (rs *Runs) Get(ctx context.Context, c Caller, name string) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	return run, rs.readInput(ctx, &run)
+	return run, rs.readInput(ctx, &run, nil)
 }
 
-// readInput adds a run's input and definition, which visible leaves out.
-func (rs *Runs) readInput(ctx context.Context, run *Run) error {
+// readInput adds a run's input and definition, which visible leaves out. It reserves room for their weight first, unless reserve is nil.
+func (rs *Runs) readInput(ctx context.Context, run *Run, reserve func(bytes int) error) error {
 	g, err := run.grant()
 	if err != nil {
 		return err
+	}
+	if reserve != nil {
+		w, err := rs.keyed.runWeight(ctx, g)
+		if err == nil {
+			err = reserve(int(w.Asked + w.Said))
+		}
+		if err != nil {
+			return unavailable(data.Gone(err, ErrRunNotFound))
+		}
 	}
 	run.Run, err = rs.keyed.run(ctx, g)
 	return unavailable(data.Gone(err, ErrRunNotFound))
@@ -57,15 +66,19 @@ func (rs *Runs) visible(ctx context.Context, c Caller, name string) (Run, error)
 	if err == nil && len(runs) == 0 && c.only() == "" {
 		runs, err = rs.store.RunsByName(ctx, c.project, "", name)
 	}
+	var run data.Run
 	switch {
-	case err != nil:
-		return Run{}, unavailable(err)
-	case len(runs) == 0:
-		return Run{}, ErrRunNotFound
 	case len(runs) > 1:
 		return Run{}, errAmbiguous
+	case len(runs) == 1:
+		run = runs[0]
+	case err == nil:
+		err = ErrNotFound
 	}
-	return grantedRun(runs[0]), nil
+	if err := c.lookupErr(err, run.User, ErrRunNotFound); err != nil {
+		return Run{}, err
+	}
+	return grantedRun(run), nil
 }
 
 var errAmbiguous = refuse(KindInvalid, "ambiguous_name", "Several users have a run of that name: say whose, with user")

@@ -33,13 +33,8 @@ func (ts *Threads) Get(ctx context.Context, c Caller, name string) (Thread, erro
 	if errors.Is(err, ErrNotFound) {
 		th, err = ts.store.ThreadByConversation(ctx, c.project, name)
 	}
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return Thread{}, ErrThreadNotFound
-	case err != nil:
-		return Thread{}, unavailable(err)
-	case !c.sees(th.User):
-		return Thread{}, ErrThreadNotFound
+	if err := c.lookupErr(err, th.User, ErrThreadNotFound); err != nil {
+		return Thread{}, err
 	}
 	return granted(th), nil
 }

@@ -104,14 +104,12 @@ func (g *Registry) StartRun(ctx context.Context, who runtime.Caller, req runtime
 	if g.cfg.Ties != nil {
 		req.MakeWay = func(ctx context.Context) bool { return g.supersedeShared(ctx, who, &req, false) }
 	}
-	started, err := g.cfg.Runtime.StartRun(ctx, who, req)
-	for range 2 { // a run in the way may begin to wait meanwhile
-		if !g.makeWay(ctx, who, &req, &started, err) {
-			break
+	for again := 2; ; again-- { // a run in the way may begin to wait meanwhile
+		started, err := g.cfg.Runtime.StartRun(ctx, who, req)
+		if again == 0 || !g.makeWay(ctx, who, &req, &started, err) {
+			return started, err
 		}
-		started, err = g.cfg.Runtime.StartRun(ctx, who, req)
 	}
-	return started, err
 }
 
 // makeWay cancels runs that a start has met. It reports whether the start may succeed now. The ties of other servers are read only then,
@@ -293,11 +291,7 @@ func (t *Tie) cancel(ctx context.Context, waiting bool) (later bool) {
 	if !tied {
 		return false
 	}
-	cancel := t.reg.cfg.Runtime.CancelTurn
-	if waiting {
-		cancel = t.reg.cfg.Runtime.CancelUnanswered
-	}
-	err := cancel(ctx, t.who, t.started)
+	err := t.reg.cfg.Runtime.CancelTurn(ctx, t.who, t.started, waiting)
 	if refusal, refused := errors.AsType[*runtime.Error](err); refused {
 		return refusal.Kind == runtime.KindUnavailable
 	}
