@@ -230,8 +230,8 @@ func newWeb(cfg *Config, secure *tls.Config, rt *runtime.Runtime, db *storage.DB
 	}
 	mounts := []transports.Mounter{
 		rest.Transport{Runtime: rt, Streams: streams, Version: cfg.Version, Retention: cfg.Retention, Retainer: db},
-		attachments.Transport{Runtime: rt, Size: files.Size(), BaseURL: cfg.Attachments.BaseURL, PerUser: files.Uploads()},
-		sse.Transport{Runtime: rt, Streams: streams},
+		attachments.Transport{Uploads: rt.Uploads, Size: files.Size(), BaseURL: cfg.Attachments.BaseURL, PerUser: files.Uploads()},
+		sse.Transport{Streams: streams},
 		ws.Transport{
 			Runtime: rt, Streams: streams, Log: cfg.Log, KeepEdits: cfg.KeepEdits,
 			Input: int64(serving.Input), Body: int64(serving.Body),

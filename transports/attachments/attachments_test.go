@@ -62,7 +62,7 @@ func serveFew(tb testing.TB, database string, cfg attach.Config, perUser int) *s
 	kit := transporttest.Start(tb, transporttest.Config{
 		Database: database, Attachments: cfg, Plugins: []plugins.Plugin{opener{}, reader{}, dump{}, dumps},
 		Mount: func(s *transporttest.Server) []transports.Mounter {
-			return append(transporttest.All(s), attachments.Transport{Runtime: s.Runtime, Size: size, PerUser: perUser})
+			return append(transporttest.All(s), attachments.Transport{Uploads: s.Runtime.Uploads, Size: size, PerUser: perUser})
 		},
 	})
 	s := &server{kit, &http.Client{Transport: new(http.Transport), Timeout: transporttest.Patience}}

@@ -67,7 +67,6 @@ func (q Runs) filter(ctx context.Context, rt *runtime.Runtime, who runtime.Calle
 	if q.Order != "" && q.Order != "oldest" && q.Order != "newest" {
 		return f, wire.List{}, wire.Refuse("invalid_request", "order must be newest or oldest")
 	}
-	f.Tags, f.Metadata = each(q.Tags), q.Metadata
 	var err error
 	if f.Statuses, err = statuses(q.Statuses); err != nil {
 		return f, wire.List{}, err

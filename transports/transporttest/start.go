@@ -77,7 +77,7 @@ func All(s *Server) []transports.Mounter {
 	return []transports.Mounter{
 		monitor.Transport{Runtime: s.Runtime, Streams: s.Streams}, // before agui, whose paths begin with any agent's name
 		rest.Transport{Runtime: s.Runtime, Streams: s.Streams},
-		sse.Transport{Runtime: s.Runtime, Streams: s.Streams},
+		sse.Transport{Streams: s.Streams},
 		ws.Transport{Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger},
 		aguidoor.Transport{Runtime: s.Runtime, Streams: s.Streams},
 		mcp.Transport{Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger, Version: "test"},
