@@ -36,13 +36,13 @@ func (s *Server) revoked(id string) {
 
 // ResetSecrets invalidates all tickets, signed attachment URLs and list cursors: on this server immediately, on other servers of
 // the database within a minute. Open streams stay open.
-func (s *Server) ResetSecrets(ctx context.Context) error { return s.rt.ResetSecrets(ctx) }
+func (s *Server) ResetSecrets(ctx context.Context) error { return s.rt.Secrets.Reset(ctx) }
 
 // EndCredential ends immediately the streams of a credential, named as in Identity.Credential. Other servers of the database ask their
 // Watcher about it at once, unless the hint to them is lost. A Watcher need not call it, because each server asks it every minute.
 func (s *Server) EndCredential(id string) {
 	s.web.EndCredential(id)
-	s.rt.HintRevoked(id)
+	s.rt.Fleet().HintRevoked(id)
 }
 
 // checkRevoked reads the credentials again that another server may have revoked, and ends the streams of those that were.

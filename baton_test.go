@@ -204,7 +204,7 @@ func TestDoors_StreamLive(t *testing.T) {
 		}
 		lines := bufio.NewScanner(res.Body)
 		until(t, lines, `"delta":"first"`)
-		list, err := s.Runtime().Runs(t.Context(), runtime.MustCaller("default", "local", runtime.RoleUser), runtime.RunFilter{Limit: 1})
+		list, err := s.Runtime().Runs.List(t.Context(), runtime.MustCaller("default", "local", runtime.RoleUser), runtime.RunFilter{Limit: 1})
 		if err != nil || len(list.Rows) != 1 || list.Rows[0].Status != runtime.Running {
 			t.Errorf("while the first word is read the run is %+v, %v", list, err)
 		}
@@ -245,7 +245,7 @@ func await(t *testing.T, s *baton.Server, want runtime.Status) {
 	t.Helper()
 	who := runtime.MustCaller("default", "local", runtime.RoleUser)
 	for deadline := time.Now().Add(patience); ; {
-		list, err := s.Runtime().Runs(t.Context(), who, runtime.RunFilter{Limit: 1})
+		list, err := s.Runtime().Runs.List(t.Context(), who, runtime.RunFilter{Limit: 1})
 		must(t, err)
 		if len(list.Rows) == 1 && list.Rows[0].Status == want {
 			return

@@ -102,7 +102,7 @@ func TestCursor_IsSealed(t *testing.T) {
 			}
 			_, pages[list] = alice.read("GET", list+"?limit=1&cursor="+cursors[list], "")
 		}
-		run, err := s.Runtime().Run(t.Context(), runtime.MustCaller("p1", "alice", runtime.RoleAdmin), "asks too")
+		run, err := s.Runtime().Runs.Get(t.Context(), runtime.MustCaller("p1", "alice", runtime.RoleAdmin), "asks too")
 		must(t, err)
 		forged := summed(fmt.Sprintf("runs %q %q %q %q %q %d %d %d %q %v", "p1", "alice", []runtime.Status(nil), "", "", 0,
 			time.Time{}.UnixMilli(), time.Time{}.UnixMilli(), "", false), run.Key)

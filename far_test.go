@@ -49,7 +49,7 @@ func TestRemote_ApprovalOfAnotherBaton(t *testing.T) {
 	if got := callsIn(t, rt, who); !slices.Equal(got, call) {
 		t.Fatalf("before the answer: %q", got)
 	}
-	asked, err := rt.Interrupts(t.Context(), who, started.RunID)
+	asked, err := rt.Runs.Interrupts(t.Context(), who, started.RunID)
 	if err != nil || len(asked) != 1 || asked[0].ToolCallID == "" {
 		t.Fatal(asked, err)
 	}
@@ -65,9 +65,9 @@ func TestRemote_ApprovalOfAnotherBaton(t *testing.T) {
 // callsIn returns the events of calls in the log of the thread main, once no run is executing.
 func callsIn(t *testing.T, rt *runtime.Runtime, who runtime.Caller) (list []string) {
 	t.Helper()
-	th, err := rt.Thread(t.Context(), who, "main")
+	th, err := rt.Threads.Get(t.Context(), who, "main")
 	must(t, err)
-	cur, err := rt.Read(t.Context(), th, 0, false)
+	cur, err := rt.Logs.Read(t.Context(), th, 0, false)
 	must(t, err)
 	defer cur.Close()
 	for {

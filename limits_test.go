@@ -185,7 +185,7 @@ func TestRateLimit_PassesCancels(t *testing.T) { // alone: its messages are larg
 				t.Fatal(err)
 			}
 			cancel(t, key)
-			if run, err := s.Runtime().Run(t.Context(), who, "main"); err != nil || run.Status != runtime.Cancelled {
+			if run, err := s.Runtime().Runs.Get(t.Context(), who, "main"); err != nil || run.Status != runtime.Cancelled {
 				t.Errorf("the run is %s: %v", run.Status, err)
 			}
 			refusedFor(t, send(t, "GET", s.URL()+"/api/v1/agents", "", "Authorization", key), "rate_limited", "")

@@ -36,7 +36,7 @@ func (s *Server) StartRun(ctx context.Context, c Caller, req StartRequest) (Star
 
 // ReadRun returns a cursor over the events of a run from its start. The caller closes it.
 func (s *Server) ReadRun(ctx context.Context, run Started) (*RunCursor, error) {
-	return s.rt.ReadRun(ctx, run)
+	return s.rt.Logs.ReadRun(ctx, run)
 }
 
 // Runs reads and deletes stored runs.
@@ -48,14 +48,14 @@ func (s *Server) Runs() Runs { return Runs{s} }
 // Get returns a run by any of its names, with its status, answer and error. It fails with a *runtime.Error of the kind KindNotFound if the
 // caller may see no such run.
 func (r Runs) Get(ctx context.Context, c Caller, runID string) (Run, error) {
-	return r.s.rt.Run(ctx, c, runID)
+	return r.s.rt.Runs.Get(ctx, c, runID)
 }
 
 // List returns a page of the runs that the caller may see, newest first, without their inputs. The filter's Limit is the size of the page,
 // default 50; the next page begins with BeforeKey set to the Key of the last run.
 func (r Runs) List(ctx context.Context, c Caller, f RunFilter) (RunPage, error) {
 	f.Limit = cmp.Or(max(f.Limit, 0), 50)
-	return r.s.rt.Runs(ctx, c, f)
+	return r.s.rt.Runs.List(ctx, c, f)
 }
 
 // Delete removes a run that is over, with its events.

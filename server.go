@@ -139,7 +139,7 @@ func (s *Server) Start(ctx context.Context) (err error) {
 	s.keys = apikey.NewKeys(s.db.Accounts)
 	accounts, admins := cfg.Accounts, keys.Transport{}
 	if cfg.APIKeys {
-		accounts, admins = s.keys, keys.Transport{Ledger: s.db.Accounts, Secrets: s.rt, Ended: s.revoked}
+		accounts, admins = s.keys, keys.Transport{Ledger: s.db.Accounts, Secrets: s.rt.Secrets, Ended: s.revoked}
 	}
 	if s.web, err = newWeb(cfg, s.tls, s.rt, s.db, files, accounts, s.watch, admins); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (s *Server) Start(ctx context.Context) (err error) {
 	ctx, s.untidy = context.WithCancel(context.WithoutCancel(ctx))
 	s.tidying.Go(func() { // ends with Shutdown
 		s.rt.Plugins().Await(ctx, "*")
-		for name, why := range s.rt.Unwell() {
+		for name, why := range s.rt.Plugins().Unwell() {
 			cfg.Log.Warn("a plugin needs attention", "plugin", name, "why", why)
 		}
 	})
@@ -177,7 +177,7 @@ func (s *Server) countServers(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if n := s.rt.CountServers().Runs; n != last {
+		if n := s.rt.Fleet().Count().Runs; n != last {
 			last = n
 			s.cfg.Servers(n)
 		}
@@ -189,7 +189,7 @@ func (s *Server) unwell() (lines []string) {
 	if s.doors.Load() == nil {
 		return nil
 	}
-	for name, why := range s.rt.Unwell() {
+	for name, why := range s.rt.Plugins().Unwell() {
 		lines = append(lines, name+": "+why)
 	}
 	slices.Sort(lines)
@@ -334,8 +334,8 @@ func (s *Server) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-s.rt.Fenced():
-		if err := s.rt.Err(); !errors.Is(err, runtime.ErrFenced) {
+	case <-s.rt.Member.Fenced():
+		if err := s.rt.Member.Err(); !errors.Is(err, runtime.ErrFenced) {
 			return err
 		}
 		return fmt.Errorf("another server has taken the runs of this one over, or the database was restored to an earlier state: %w", runtime.ErrFenced)

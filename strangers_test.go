@@ -167,7 +167,7 @@ func (s *strange) run(req runtime.StartRequest) {
 	started, err := s.rt.StartRun(s.t.Context(), s.who, req)
 	s.must(err)
 	for deadline := time.Now().Add(patience); ; {
-		run, err := s.rt.Run(s.t.Context(), s.who, started.RunID)
+		run, err := s.rt.Runs.Get(s.t.Context(), s.who, started.RunID)
 		s.must(err)
 		switch {
 		case run.Status.Final():
@@ -286,9 +286,9 @@ func (s *strange) fair(w http.ResponseWriter, r *http.Request) {
 func (s *strange) legible(thread string) {
 	s.t.Helper()
 	name := strings.ReplaceAll(thread, " ", "%20")
-	th, err := s.rt.Thread(s.t.Context(), s.who, thread)
+	th, err := s.rt.Threads.Get(s.t.Context(), s.who, thread)
 	s.must(err)
-	cur, err := s.rt.Read(s.t.Context(), th, 0, false)
+	cur, err := s.rt.Logs.Read(s.t.Context(), th, 0, false)
 	s.must(err)
 	defer cur.Close()
 	var v agui.Verifier

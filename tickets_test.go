@@ -98,7 +98,7 @@ func TestTicket_OpensStreams(t *testing.T) {
 		}
 		must(t, c.WriteMessage(websocket.TextMessage, []byte(`{"op":"run","agent":"echo","content":"hello"}`)))
 		hear(t, c, `"op":"ack"`)
-		if runs, err := s.Runtime().Runs(t.Context(), runtime.MustCaller("p2", "alice", runtime.RoleUser), runtime.RunFilter{Limit: 10}); err != nil || len(runs.Rows) != 1 {
+		if runs, err := s.Runtime().Runs.List(t.Context(), runtime.MustCaller("p2", "alice", runtime.RoleUser), runtime.RunFilter{Limit: 10}); err != nil || len(runs.Rows) != 1 {
 			t.Errorf("a socket for p2 has started %d runs there, %v", len(runs.Rows), err)
 		}
 		if _, got := dial(t, s.URL()+"/api/v1/agui/echo/ws?ticket="+ws, nil); got != 401 {
@@ -250,7 +250,7 @@ func TestStreams_EndWithCredential(t *testing.T) {
 			who := runtime.MustCaller("p1", "alice", runtime.RoleUser)
 			deadline := time.Now().Add(patience)
 			for {
-				runs, err := s.Runtime().Runs(t.Context(), who, runtime.RunFilter{Statuses: []runtime.Status{runtime.Completed}, Limit: 10})
+				runs, err := s.Runtime().Runs.List(t.Context(), who, runtime.RunFilter{Statuses: []runtime.Status{runtime.Completed}, Limit: 10})
 				must(t, err)
 				if len(runs.Rows) == 2 {
 					break

@@ -52,7 +52,7 @@ func tidy(ctx context.Context, every time.Duration, rt *runtime.Runtime, db *sto
 func duties(every time.Duration, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, guard *clockGuard, log *slog.Logger) []janitor.Duty {
 	active := func(do func(context.Context, time.Time) error) func(context.Context, time.Time) error {
 		return func(ctx context.Context, now time.Time) error {
-			if rt.Serves() != nil {
+			if rt.Member.Serves() != nil {
 				return janitor.ErrNotNow // the active server does it
 			}
 			if mine, err := db.TakeDuty(ctx, janitor.Name(ctx)); err != nil || !mine {
@@ -87,7 +87,7 @@ func duties(every time.Duration, rt *runtime.Runtime, db *storage.DB, policy run
 			return db.Retention.ForgetKeys(ctx, now.Add(-runtime.KeyLifetime))
 		})},
 		{Name: "unused attachments", Every: every, Do: expiring(func(ctx context.Context, _ time.Time) error {
-			return rt.CollectAttachments(ctx)
+			return rt.Uploads.Collect(ctx)
 		})},
 		{Name: "old records", Every: every, Do: expiring(db.Retention.Prune)},
 	}

@@ -184,7 +184,7 @@ func newWeb(cfg *Config, secure *tls.Config, rt *runtime.Runtime, db *storage.DB
 	meter := (*rates.Meter)(nil)
 	if accounts != nil {
 		limits := cfg.Limits.rates()
-		limits.Servers = func() int { return rt.CountServers().Clients }
+		limits.Servers = func() int { return rt.Fleet().Count().Clients }
 		cfg.adjust(&limits)
 		meter = rates.New(limits)
 	}
@@ -197,7 +197,7 @@ func newWeb(cfg *Config, secure *tls.Config, rt *runtime.Runtime, db *storage.DB
 	}
 	cfg.adjust(&reading)
 	streams := transports.NewStreams(reading)
-	watch.Watch(rt.Stats, streams.Stats, streams.Budget.Used, rt.Unwell)
+	watch.Watch(rt.Stats, streams.Stats, streams.Budget.Used, rt.Plugins().Unwell)
 	shown := http.Handler(nil)
 	if accounts == nil && cfg.AdminListen == "" {
 		shown = watch.Handler()
@@ -230,8 +230,8 @@ func newWeb(cfg *Config, secure *tls.Config, rt *runtime.Runtime, db *storage.DB
 	}
 	mounts := []transports.Mounter{
 		rest.Transport{Runtime: rt, Streams: streams, Version: cfg.Version, Retention: cfg.Retention, Retainer: db.Retention},
-		attachments.Transport{Runtime: rt, Size: files.Size(), BaseURL: cfg.Attachments.BaseURL, PerUser: files.Uploads()},
-		sse.Transport{Runtime: rt, Streams: streams},
+		attachments.Transport{Uploads: rt.Uploads, Size: files.Size(), BaseURL: cfg.Attachments.BaseURL, PerUser: files.Uploads()},
+		sse.Transport{Streams: streams},
 		ws.Transport{
 			Runtime: rt, Streams: streams, Log: cfg.Log, KeepEdits: cfg.KeepEdits,
 			Input: int64(serving.Input), Body: int64(serving.Body),
@@ -249,7 +249,7 @@ func newWeb(cfg *Config, secure *tls.Config, rt *runtime.Runtime, db *storage.DB
 		}
 		mounts = append(mounts, shown)
 	}
-	tickets := ticket.New(rt, accounts, mounts...)
+	tickets := ticket.New(rt.Secrets, accounts, mounts...)
 	if accounts != nil {
 		accounts = tickets
 	}

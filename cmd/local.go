@@ -44,7 +44,7 @@ func startLocal(ctx context.Context, cfg config.Config, req request, log *slog.L
 	if l.started, err = l.Runtime().StartRun(ctx, caller, run.StartRequest); err != nil {
 		return nil, err
 	}
-	if l.cursor, err = l.Runtime().ReadRun(context.WithoutCancel(ctx), l.started); err != nil {
+	if l.cursor, err = l.Runtime().Logs.ReadRun(context.WithoutCancel(ctx), l.started); err != nil {
 		return nil, err
 	}
 	return l, nil

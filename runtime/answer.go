@@ -17,14 +17,14 @@ func (rt *Runtime) Resume(ctx context.Context, c Caller, name string, entries []
 // ResumeOnce is Resume with an idempotency key: a repeated request with the same key and body gets the first answer
 // again. A nil key means none.
 func (rt *Runtime) ResumeOnce(ctx context.Context, c Caller, name string, entries []agui.ResumeEntry, key *Idempotency) (Run, error) {
-	if err := rt.admits(); err != nil {
+	if err := rt.Member.admits(); err != nil {
 		return Run{}, err
 	}
 	return withTimeout(rt, func() (Run, error) { return rt.resume(ctx, c, name, entries, key) }, nil)
 }
 
 func (rt *Runtime) resume(ctx context.Context, c Caller, name string, entries []agui.ResumeEntry, key *Idempotency) (Run, error) {
-	run, err := rt.owned(ctx, c, name)
+	run, err := rt.Runs.owned(ctx, c, name)
 	if err != nil {
 		return Run{}, err
 	}
@@ -45,7 +45,7 @@ func (rt *Runtime) resume(ctx context.Context, c Caller, name string, entries []
 		if err != nil {
 			return Run{}, unavailable(err)
 		}
-		replies, err := rt.work.RepliesTo(&run.RunHead, all, entries, rt.responder(c))
+		replies, err := rt.work.RepliesTo(&run.RunHead, all, entries, rt.Runs.responder(c))
 		if err != nil {
 			return Run{}, err
 		}

@@ -42,7 +42,7 @@ func TestApproval_TellsWhatWasExecuted(t *testing.T) {
 		s := b.request(req)
 		b.wait(s.RunID, runtime.Waiting)
 		b.restart()
-		asked, err := b.Interrupts(t.Context(), local, s.RunID)
+		asked, err := b.Runs.Interrupts(t.Context(), local, s.RunID)
 		must(t, err)
 		result := runtime.StartRequest{ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleTool, ToolCallID: asked[0].ID, Content: "refunded"}}}
 		if _, err := b.StartRun(t.Context(), local, result); code(err) != "invalid_answer" {
@@ -86,7 +86,7 @@ func TestApproval_TellsWhatWasExecuted(t *testing.T) {
 		if err := json.Unmarshal(took[0].Metadata, &about); err != nil || about.By.User != "ann" || about.By.Role != "operator" || about.At.IsZero() {
 			t.Errorf("%s: the answer was given by %s: %v", thread, took[0].Metadata, err)
 		}
-		msgs, err := rows(b.Messages(t.Context(), local, s.RunID, 0, 50))
+		msgs, err := rows(b.Runs.Messages(t.Context(), local, s.RunID, 0, 50))
 		must(t, err)
 		for _, m := range msgs {
 			var said struct{ ToolAgentOutput *agui.ToolOutput }
@@ -98,7 +98,7 @@ func TestApproval_TellsWhatWasExecuted(t *testing.T) {
 				t.Errorf("%s: the result's message has %s", thread, m.Metadata)
 			}
 		}
-		steps, err := rows(b.Steps(t.Context(), local, s.RunID, 0, 10))
+		steps, err := rows(b.Runs.Steps(t.Context(), local, s.RunID, 0, 10))
 		must(t, err)
 		if thread == "tool" && steps[0].Input != `{"euros":99.5}` {
 			t.Errorf("the step was made with %s", steps[0].Input)
@@ -162,7 +162,7 @@ func TestAnswer_IsCheckedBeforeItIsTaken(t *testing.T) {
 		}
 		s := b.request(req)
 		b.wait(s.RunID, runtime.Waiting)
-		asked, err := b.Interrupts(t.Context(), local, s.RunID)
+		asked, err := b.Runs.Interrupts(t.Context(), local, s.RunID)
 		must(t, err)
 		answer := func(payload string) []agui.ResumeEntry {
 			e := agui.ResumeEntry{InterruptID: asked[0].ID, Status: "resolved"}
@@ -248,7 +248,7 @@ func TestAnswer_CancelledHasNoPayload(t *testing.T) {
 	b := open(t, runtime.Config{}, asks)
 	s := b.start("main", "asks", "go")
 	b.wait(s.RunID, runtime.Waiting)
-	asked, err := b.Interrupts(t.Context(), local, s.RunID)
+	asked, err := b.Runs.Interrupts(t.Context(), local, s.RunID)
 	must(t, err)
 	answer := []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "cancelled", Payload: json.RawMessage(`{"yes":"unchecked"}`)}}
 	if _, err := b.Resume(t.Context(), local, s.RunID, answer); err != nil {

@@ -81,7 +81,7 @@ func TestApprover_IsNamed(t *testing.T) {
 			s, err := b.StartRun(t.Context(), ann, req)
 			must(t, err)
 			b.waitAs(ann, s.RunID, runtime.Waiting)
-			asked, err := b.Interrupts(t.Context(), ann, s.RunID)
+			asked, err := b.Runs.Interrupts(t.Context(), ann, s.RunID)
 			if err != nil || len(asked) != 1 || asked[0].Message != test.message {
 				t.Fatalf("it asks %+v, %v, want %q", asked, err, test.message)
 			}
@@ -109,7 +109,7 @@ func TestApprover_OthersDecline(t *testing.T) {
 	s, err := b.StartRun(t.Context(), ann, runtime.StartRequest{WorkflowID: "flow", Messages: user("go")})
 	must(t, err)
 	b.waitAs(ann, s.RunID, runtime.Waiting)
-	asked, err := b.Interrupts(t.Context(), ann, s.RunID)
+	asked, err := b.Runs.Interrupts(t.Context(), ann, s.RunID)
 	if err == nil {
 		_, err = b.Resume(t.Context(), ann, s.RunID, []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "cancelled"}})
 	}
@@ -121,11 +121,11 @@ func TestApprover_OthersDecline(t *testing.T) {
 // wantAnswerable checks what lists of the question of a run tell a caller.
 func (b *bench) wantAnswerable(who runtime.Caller, run string, want bool) {
 	b.t.Helper()
-	own, err := b.Interrupts(b.t.Context(), who, run)
+	own, err := b.Runs.Interrupts(b.t.Context(), who, run)
 	if err != nil || len(own) != 1 || *own[0].Answerable != want {
 		b.t.Errorf("%s (%v) sees the run ask %+v, %v, want answerable %v", who.User(), who.Role(), own, err, want)
 	}
-	all, err := rows(b.Questions(b.t.Context(), who, runtime.QuestionFilter{Limit: 10}))
+	all, err := rows(b.Runs.Questions(b.t.Context(), who, runtime.QuestionFilter{Limit: 10}))
 	at := slices.IndexFunc(all, func(q runtime.Asked) bool { return q.RunID == run })
 	if err != nil || at < 0 || *all[at].Interrupt.Answerable != want {
 		b.t.Errorf("%s (%v) sees the questions %+v, %v, want answerable %v", who.User(), who.Role(), all, err, want)

@@ -31,24 +31,25 @@ const attachmentURLs = "attachments"
 
 var errNoAttachments = refuse(KindNotFound, "not_found", "This server takes no attachments")
 
-// uploads keeps the files that users attach to messages.
-type uploads struct {
+// Uploads has the files that users attach to messages, and large results.
+type Uploads struct {
 	files   *attach.Files // nil when users cannot attach files
-	secrets *secrets      // sign the URLs
-	member  *membership
+	secrets *Secrets      // sign the URLs
+	member  *Member
+	runs    *Runs
 	log     *slog.Logger
 }
 
 // attachments returns the attachment store, or an error if this server has none.
-func (ul *uploads) attachments() (*attach.Files, error) {
+func (ul *Uploads) attachments() (*attach.Files, error) {
 	if ul.files == nil {
 		return nil, errNoAttachments
 	}
 	return ul.files, nil
 }
 
-// AddAttachment stores a file that the caller's messages can refer to. It reads the file while it stores it.
-func (ul *uploads) AddAttachment(ctx context.Context, c Caller, up Upload) (Attachment, error) {
+// Add stores a file that the caller's messages can refer to. It reads the file while it stores it.
+func (ul *Uploads) Add(ctx context.Context, c Caller, up Upload) (Attachment, error) {
 	if err := c.check(); err != nil {
 		return Attachment{}, err
 	}
@@ -63,9 +64,9 @@ func (ul *uploads) AddAttachment(ctx context.Context, c Caller, up Upload) (Atta
 	return a, unavailable(err)
 }
 
-// AttachmentURL returns a URL under which anyone can read an attachment of the caller for a limited time: an absolute
+// URL returns a URL under which anyone can read an attachment of the caller for a limited time: an absolute
 // URL, or one of this server without scheme and host.
-func (ul *uploads) AttachmentURL(ctx context.Context, c Caller, bucket, path string) (string, error) {
+func (ul *Uploads) URL(ctx context.Context, c Caller, bucket, path string) (string, error) {
 	if err := c.check(); err != nil {
 		return "", err
 	}
@@ -81,8 +82,8 @@ func (ul *uploads) AttachmentURL(ctx context.Context, c Caller, bucket, path str
 	return url, unavailable(err)
 }
 
-// OpenSigned opens an attachment for a request with a URL from AttachmentURL.
-func (ul *uploads) OpenSigned(ctx context.Context, req SignedRequest) (Attachment, io.ReadCloser, error) {
+// OpenSigned opens an attachment for a request with one of URL.
+func (ul *Uploads) OpenSigned(ctx context.Context, req SignedRequest) (Attachment, io.ReadCloser, error) {
 	files, err := ul.attachments()
 	if err != nil {
 		return Attachment{}, nil, err
@@ -96,12 +97,12 @@ func (ul *uploads) OpenSigned(ctx context.Context, req SignedRequest) (Attachmen
 }
 
 // OpenResult opens the result of a tool call of a run that the caller may see, if it is so large that a file has it.
-func (rt *Runtime) OpenResult(ctx context.Context, c Caller, run, call string) (Attachment, io.ReadCloser, error) {
-	r, err := rt.Run(ctx, c, run)
+func (ul *Uploads) OpenResult(ctx context.Context, c Caller, run, call string) (Attachment, io.ReadCloser, error) {
+	r, err := ul.runs.visible(ctx, c, run)
 	if err != nil {
 		return Attachment{}, nil, err
 	}
-	files, err := rt.attachments()
+	files, err := ul.attachments()
 	if err != nil {
 		return Attachment{}, nil, err
 	}
@@ -109,9 +110,9 @@ func (rt *Runtime) OpenResult(ctx context.Context, c Caller, run, call string) (
 	return a, body, unavailable(err)
 }
 
-// CollectAttachments removes attachments that no message refers to any more, attachments that no message has referred
+// Collect removes attachments that no message refers to any more, attachments that no message has referred
 // to for a day after the upload, and expired attachments. Call it every few minutes.
-func (ul *uploads) CollectAttachments(ctx context.Context) error {
+func (ul *Uploads) Collect(ctx context.Context) error {
 	if ul.files == nil {
 		return nil
 	}
@@ -121,20 +122,20 @@ func (ul *uploads) CollectAttachments(ctx context.Context) error {
 // atOnce is how long a deletion waits for the removal of its files.
 const atOnce = 5 * time.Second
 
-// dropAttachments runs CollectAttachments after a deletion. A later collection repeats the removals that fail or take
+// drop runs Collect after a deletion. A later collection repeats the removals that fail or take
 // too long.
-func (ul *uploads) dropAttachments(ctx context.Context) {
+func (ul *Uploads) drop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), atOnce)
 	defer cancel()
-	if err := ul.CollectAttachments(ctx); err != nil {
+	if err := ul.Collect(ctx); err != nil {
 		ul.log.Warn("attachments of what was deleted are still there", "error", err)
 	}
 }
 
-// ExpireAttachments expires the attachments that were uploaded before a time, even if messages refer to them: those
-// of one user, or with user "" those of the whole project. The next CollectAttachments removes their bytes. It
+// Expire expires the attachments that were uploaded before a time, even if messages refer to them: those
+// of one user, or with user "" those of the whole project. The next Collect removes their bytes. It
 // returns the number of attachments; with dry it only counts them.
-func (ul *uploads) ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (int, error) {
+func (ul *Uploads) Expire(ctx context.Context, project, user string, before time.Time, dry bool) (int, error) {
 	if ul.files == nil {
 		return 0, nil
 	}

@@ -17,16 +17,16 @@ func (rt *Runtime) by(c Caller, action string) decide.By {
 }
 
 // responder identifies the caller in the answers that it gives. Without accounts everybody operates the server.
-func (ct *catalog) responder(c Caller) exec.Responder {
+func (rs *Runs) responder(c Caller) exec.Responder {
 	return exec.Responder{
-		User: c.Actor(), Role: c.rank().String(), Operates: c.calls() || !ct.accounts,
-		Administers: c.rank() >= RoleAdmin || !ct.accounts, Alone: !ct.accounts,
+		User: c.Actor(), Role: c.rank().String(), Operates: c.calls() || !rs.accounts,
+		Administers: c.rank() >= RoleAdmin || !rs.accounts, Alone: !rs.accounts,
 	}
 }
 
 // mayAnswer reports whether the caller may answer a question of a user's run.
-func (ct *catalog) mayAnswer(c Caller, in *data.Interrupt, user string) bool {
-	return c.answers(user) && exec.MayAnswer(in, user, ct.responder(c)) == nil
+func (rs *Runs) mayAnswer(c Caller, in *data.Interrupt, user string) bool {
+	return c.answers(user) && exec.MayAnswer(in, user, rs.responder(c)) == nil
 }
 
 // Audit returns an audit entry for an action of the caller.
@@ -38,7 +38,7 @@ func (c Caller) Audit(action string) *Audit {
 }
 
 // AuditOf lists the audit entries of the caller's project, latest first. Only admins may call it.
-func (ct *catalog) AuditOf(ctx context.Context, c Caller, f AuditFilter) (Page[Audit], error) {
+func (rt *Runtime) AuditOf(ctx context.Context, c Caller, f AuditFilter) (Page[Audit], error) {
 	if err := c.check(); err != nil {
 		return Page[Audit]{}, err
 	}
@@ -53,14 +53,14 @@ func (ct *catalog) AuditOf(ctx context.Context, c Caller, f AuditFilter) (Page[A
 	f.Project = c.project
 	explain := unavailable
 	if f.Searches() {
-		end, err := ct.search(c)
+		end, err := beginSearch(rt.Runs.searches, c)
 		if err != nil {
 			return Page[Audit]{}, err
 		}
 		defer end()
 		explain = searchFailed
 	}
-	page, err := ct.store.Audit(ctx, f)
+	page, err := rt.store.Audit(ctx, f)
 	return page, explain(err)
 }
 

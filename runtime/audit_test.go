@@ -90,7 +90,7 @@ func TestAuditTellsOfEachAction(t *testing.T) {
 	answers := func(run string) []agui.ResumeEntry {
 		t.Helper()
 		b.wait(run, runtime.Waiting)
-		asked, err := b.Interrupts(ctx, owner, run)
+		asked, err := b.Runs.Interrupts(ctx, owner, run)
 		if err != nil || len(asked) == 0 {
 			t.Fatalf("%d questions, %v", len(asked), err)
 		}
@@ -130,7 +130,7 @@ func TestAuditTellsOfEachAction(t *testing.T) {
 	b.wait("second", runtime.Waiting)
 	third := start(owner, runtime.StartRequest{RunID: "third", Multitask: runtime.InterruptRuns})
 	b.wait("third", runtime.Waiting)
-	must(t, b.CancelUnanswered(ctx, owner, third))
+	must(t, b.CancelTurn(ctx, owner, third, true))
 	must(t, b.DeleteUser(ctx, admin, "local"))
 	const ofLocal = " of local: main "
 	var want []string
@@ -185,11 +185,11 @@ func TestDeleteUserLeavesNothingOfIt(t *testing.T) {
 	start(elsewhere, "main", "echo", nil)
 	must(t, b.DeleteUser(ctx, ann, "ann"))
 	for who, want := range map[runtime.Caller]int{ann: 0, local: 1, elsewhere: 1} {
-		if list, err := b.Threads(ctx, who, runtime.ThreadFilter{Count: true}); list.Total != want || err != nil {
+		if list, err := b.Threads.List(ctx, who, runtime.ThreadFilter{Count: true}); list.Total != want || err != nil {
 			t.Errorf("%s of %s has %d threads, want %d, %v", who.User(), who.Project(), list.Total, want, err)
 		}
 	}
-	if list, err := b.Runs(ctx, ann, runtime.RunFilter{Count: true}); list.Total != 0 || err != nil {
+	if list, err := b.Runs.List(ctx, ann, runtime.RunFilter{Count: true}); list.Total != 0 || err != nil {
 		t.Errorf("%d runs are left, %v", list.Total, err)
 	}
 	if again := start(ann, "at work", "gated", key); again.Replayed || again.RunID == first.RunID {
@@ -220,7 +220,7 @@ func TestDeleteUser_EndsBesideNewThreads(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if _, err := b.Thread(t.Context(), local, "before"); !errors.Is(err, runtime.ErrThreadNotFound) {
+	if _, err := b.Threads.Get(t.Context(), local, "before"); !errors.Is(err, runtime.ErrThreadNotFound) {
 		t.Errorf("the thread of before: %v", err)
 	}
 }

@@ -277,9 +277,9 @@ func sealedSize(b *testing.B, url string) float64 {
 // replay reads the thread's log from its first event to its end.
 func replay(b *testing.B, rt *runtime.Runtime, s runtime.Started, see func(*runtime.Record)) {
 	b.Helper()
-	th, err := rt.Thread(b.Context(), local, s.ThreadID)
+	th, err := rt.Threads.Get(b.Context(), local, s.ThreadID)
 	must(b, err)
-	cur, err := rt.Read(b.Context(), th, 0, false)
+	cur, err := rt.Logs.Read(b.Context(), th, 0, false)
 	must(b, err)
 	defer cur.Close()
 	for {
@@ -304,7 +304,7 @@ func oneRun(b *testing.B, rt *runtime.Runtime, thread string) {
 		b.Error(err)
 		return
 	}
-	cur, err := rt.ReadRun(ctx, s)
+	cur, err := rt.Logs.ReadRun(ctx, s)
 	if err != nil {
 		b.Error(err)
 		return

@@ -53,9 +53,9 @@ func (b *bench) contents() (all []string) {
 
 func (b *bench) snapshot() runtime.Snapshot {
 	b.t.Helper()
-	th, err := b.Thread(b.t.Context(), local, "main")
+	th, err := b.Threads.Get(b.t.Context(), local, "main")
 	must(b.t, err)
-	s, err := b.Snapshot(b.t.Context(), th)
+	s, err := b.Logs.Snapshot(b.t.Context(), th)
 	must(b.t, err)
 	return s
 }
@@ -87,7 +87,7 @@ func TestBeside_OneKeyStartsOneRunAfterAnUnknownOutcome(t *testing.T) {
 		}
 		if written { // perhaps after the answer
 			y.until("the first request is written", func() bool {
-				all, err := y.Threads(t.Context(), local, runtime.ThreadFilter{Limit: 10})
+				all, err := y.Threads.List(t.Context(), local, runtime.ThreadFilter{Limit: 10})
 				return err == nil && len(all.Rows) == 1
 			})
 		}
@@ -108,7 +108,7 @@ func TestBeside_OneKeyStartsOneRunAfterAnUnknownOutcome(t *testing.T) {
 			t.Errorf("written %v: the third request is answered with %+v, %v, the second with %s", written, third, err, second.RunID)
 		}
 		y.wait(second.RunID, runtime.Completed)
-		if all, err := y.Threads(t.Context(), local, runtime.ThreadFilter{Limit: 10}); err != nil || len(all.Rows) != 1 {
+		if all, err := y.Threads.List(t.Context(), local, runtime.ThreadFilter{Limit: 10}); err != nil || len(all.Rows) != 1 {
 			t.Errorf("written %v: %d threads, %v", written, len(all.Rows), err)
 		}
 	}
@@ -117,9 +117,9 @@ func TestBeside_OneKeyStartsOneRunAfterAnUnknownOutcome(t *testing.T) {
 // reader opens a cursor at the start of the thread main.
 func (b *bench) reader(follow bool) *runtime.Cursor {
 	b.t.Helper()
-	th, err := b.Thread(b.t.Context(), local, "main")
+	th, err := b.Threads.Get(b.t.Context(), local, "main")
 	must(b.t, err)
-	cur, err := b.Read(b.t.Context(), th, 0, follow)
+	cur, err := b.Logs.Read(b.t.Context(), th, 0, follow)
 	must(b.t, err)
 	b.t.Cleanup(cur.Close)
 	return cur
@@ -144,7 +144,7 @@ func until(t *testing.T, cur interface {
 
 func (b *bench) run(s runtime.Started) runtime.Run {
 	b.t.Helper()
-	run, err := b.Run(b.t.Context(), local, s.RunID)
+	run, err := b.Runs.Get(b.t.Context(), local, s.RunID)
 	must(b.t, err)
 	return run
 }

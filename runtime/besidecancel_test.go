@@ -65,7 +65,7 @@ func TestBeside_DeletionCancelsRunsTogether(t *testing.T) {
 	if err := <-deleted; err != nil {
 		t.Fatal(err)
 	}
-	if left, err := x.Threads(t.Context(), local, runtime.ThreadFilter{Limit: 10}); err != nil || len(left.Rows) > 0 {
+	if left, err := x.Threads.List(t.Context(), local, runtime.ThreadFilter{Limit: 10}); err != nil || len(left.Rows) > 0 {
 		t.Errorf("%d threads are left, %v", len(left.Rows), err)
 	}
 }
@@ -152,7 +152,7 @@ func TestBeside_CancelledBeforeItsFirstEvent(t *testing.T) {
 	queued := []runtime.Started{y.start("main", "dictated", "second"), x.start("main", "dictated", "third")}
 	for i, b := range []*bench{y, x} {
 		other := []*bench{x, y}[i]
-		cur, err := b.ReadRun(t.Context(), queued[i])
+		cur, err := b.Logs.ReadRun(t.Context(), queued[i])
 		if err != nil {
 			t.Fatal(err)
 		}

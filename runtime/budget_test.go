@@ -116,7 +116,7 @@ func TestBudget_StopsRunsAndStarts(t *testing.T) {
 	}
 	b.used(240)
 
-	asked, err := b.Interrupts(t.Context(), local, waits.RunID)
+	asked, err := b.Runs.Interrupts(t.Context(), local, waits.RunID)
 	if err != nil || len(asked) != 1 {
 		t.Fatal(asked, err)
 	}
@@ -208,7 +208,7 @@ func TestBudget_OfRun(t *testing.T) {
 // decided answers the only question of a run.
 func (b *bench) decided(c runtime.Caller, run, payload string) error {
 	b.t.Helper()
-	asked, err := b.Interrupts(b.t.Context(), local, run)
+	asked, err := b.Runs.Interrupts(b.t.Context(), local, run)
 	if err != nil || len(asked) != 1 {
 		b.t.Fatal(asked, err)
 	}
@@ -249,7 +249,7 @@ func TestBudget_AsksOperator(t *testing.T) {
 	b.wait(left.RunID, runtime.Waiting)
 	restart()
 
-	asked, err := b.Interrupts(t.Context(), local, raised.RunID)
+	asked, err := b.Runs.Interrupts(t.Context(), local, raised.RunID)
 	if err != nil || len(asked) != 1 || !strings.Contains(string(asked[0].Metadata), `"by":"operator","kind":"budget","name":"daily","scope":"project","subject":"default","unit":"tokens","used":120,"limit":100`) {
 		t.Fatal(asked, err)
 	}

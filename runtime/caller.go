@@ -1,6 +1,9 @@
 package runtime
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Role is the set of actions that a caller may do in its project. Roles are ordered: each role includes the roles
 // below it. The zero Role may do nothing.
@@ -153,6 +156,15 @@ func (c Caller) check() error {
 // sees reports whether the caller may see the data of that user of its project.
 func (c Caller) sees(user string) bool {
 	return c.role >= RoleViewer || c.role == RoleUser && user == c.user
+}
+
+// lookupErr returns the error of a lookup of something of a user: notFound if it does not exist, or if the caller may not see it, which must
+// look the same.
+func (c Caller) lookupErr(err error, user string, notFound *Error) error {
+	if errors.Is(err, ErrNotFound) || err == nil && !c.sees(user) {
+		return notFound
+	}
+	return unavailable(err)
 }
 
 // only returns the only user whose runs the caller sees, or "" if it sees all runs of the project.

@@ -3,21 +3,20 @@ package runtime
 import (
 	"context"
 
-	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 )
 
 // Cancel ends a run for good. When it returns, the terminal event is stored and no event of the run will follow it,
 // even if its workers continue. Cancelling a cancelled run is no error. It returns the run without its input and definition.
 func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, error) {
-	if err := rt.writes(); err != nil {
+	if err := rt.Member.writes(); err != nil {
 		return Run{}, err
 	}
 	return withTimeout(rt, func() (Run, error) { return rt.cancel(ctx, c, name) }, nil)
 }
 
 func (rt *Runtime) cancel(ctx context.Context, c Caller, name string) (Run, error) {
-	run, err := rt.owned(ctx, c, name)
+	run, err := rt.Runs.owned(ctx, c, name)
 	if err != nil {
 		return Run{}, err
 	}
@@ -30,27 +29,21 @@ func (rt *Runtime) cancel(ctx context.Context, c Caller, name string) (Run, erro
 	if err := rt.work.Cancel(&run.RunHead, 0, rt.by(c, "cancel")); err != nil {
 		return Run{}, unavailable(err)
 	}
-	return rt.owned(context.WithoutCancel(ctx), c, name)
+	return rt.Runs.owned(context.WithoutCancel(ctx), c, name)
 }
 
-// CancelTurn is Cancel for a run that is still in the turn that s began. It refuses if the run has since begun to
-// wait, been answered or ended.
-func (rt *Runtime) CancelTurn(ctx context.Context, c Caller, s Started) error {
-	return rt.cancelOf(ctx, c, s, rt.work.CancelTurn)
-}
-
-// CancelUnanswered is Cancel for a run that waits for an answer to the turn that s began. It refuses if the run was
-// answered since.
-func (rt *Runtime) CancelUnanswered(ctx context.Context, c Caller, s Started) error {
-	return rt.cancelOf(ctx, c, s, rt.work.CancelUnanswered)
-}
-
-func (rt *Runtime) cancelOf(ctx context.Context, c Caller, s Started, cancel func(run *data.RunHead, after int64, by decide.By) error) error {
-	if err := rt.writes(); err != nil {
+// CancelTurn is Cancel for a run that is still in the turn that s began, or with waiting for one that waits for an answer to that turn. It
+// refuses if the run has since been answered or ended, or begun to wait.
+func (rt *Runtime) CancelTurn(ctx context.Context, c Caller, s Started, waiting bool) error {
+	if err := rt.Member.writes(); err != nil {
 		return err
 	}
+	cancel := rt.work.CancelTurn
+	if waiting {
+		cancel = rt.work.CancelUnanswered
+	}
 	return doWithTimeout(rt, func() error {
-		run, err := rt.owned(ctx, c, s.RunID)
+		run, err := rt.Runs.owned(ctx, c, s.RunID)
 		if err != nil {
 			return err
 		}

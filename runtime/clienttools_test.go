@@ -51,7 +51,7 @@ func TestClientTools_AreNotReplaced(t *testing.T) {
 	reg := new(host.Registry)
 	must(t, reg.Add(asks, pay(&calls)))
 	must(t, b.Replace(t.Context(), reg))
-	asked, err := b.Interrupts(t.Context(), local, s.RunID)
+	asked, err := b.Runs.Interrupts(t.Context(), local, s.RunID)
 	if err != nil || len(asked) != 1 {
 		t.Fatal(asked, err)
 	}
@@ -78,7 +78,7 @@ func TestClientTools_ReturnImages(t *testing.T) {
 	req := runtime.StartRequest{Agent: "looks", ThreadID: "main", Messages: user("go"), Tools: []agui.Tool{{Name: "camera"}}}
 	s := b.request(req)
 	b.wait(s.RunID, runtime.Waiting)
-	asked, err := b.Interrupts(t.Context(), local, s.RunID)
+	asked, err := b.Runs.Interrupts(t.Context(), local, s.RunID)
 	if err != nil || len(asked) != 1 {
 		t.Fatal(asked, err)
 	}

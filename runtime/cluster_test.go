@@ -163,7 +163,7 @@ func TestCluster_TakesOverFromADeadServer(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	for _, s := range append(runs, left) {
-		if run, err := b.Run(t.Context(), local, s.RunID); err != nil || run.Status != runtime.Running || len(goesOn.ran) > 0 {
+		if run, err := b.Runs.Get(t.Context(), local, s.RunID); err != nil || run.Status != runtime.Running || len(goesOn.ran) > 0 {
 			t.Fatalf("%s is %s, %v; taken from a living server: %d", s.RunID, run.Status, err, len(goesOn.ran))
 		}
 	}
@@ -176,7 +176,7 @@ func TestCluster_TakesOverFromADeadServer(t *testing.T) {
 	if n := goesOn.most.Load(); n > 2 {
 		t.Errorf("it executes %d runs, want 2 at most", n)
 	}
-	if run, err := b.Run(t.Context(), local, left.RunID); err != nil || run.Status != runtime.Running {
+	if run, err := b.Runs.Get(t.Context(), local, left.RunID); err != nil || run.Status != runtime.Running {
 		t.Errorf("the run of an agent that it does not have is %s, %v", run.Status, err)
 	}
 	if run, err := b.Cancel(t.Context(), local, unwanted.RunID); err != nil || run.Status != runtime.Cancelled { // which needs no agent
@@ -187,13 +187,13 @@ func TestCluster_TakesOverFromADeadServer(t *testing.T) {
 	for i, thread := range threads {
 		before[thread] = b.log(thread)
 		checkLog(t, before[thread])
-		msgs, err := rows(b.Messages(t.Context(), local, runs[i].RunID, 0, 50))
+		msgs, err := rows(b.Runs.Messages(t.Context(), local, runs[i].RunID, 0, 50))
 		if err != nil || texts(msgs) != "go, one, two" {
 			t.Errorf("%s: %s, %v", thread, texts(msgs), err)
 		}
 	}
 	wake()
-	<-a.Fenced()
+	<-a.Member.Fenced()
 	for _, thread := range threads {
 		if after := b.log(thread); len(after) != len(before[thread]) {
 			t.Errorf("%s has %d events, and had %d", thread, len(after), len(before[thread]))
@@ -292,7 +292,7 @@ func TestCluster_ServesBeforeItTakesRunsOver(t *testing.T) {
 	let := make(chan struct{})
 	db := opened(t, url)
 	c, _ := memberOf(t, url, db, late{db, let}, runtime.Config{}, goesOn)
-	if run, err := c.Run(t.Context(), local, left.RunID); err != nil || run.Status != runtime.Running {
+	if run, err := c.Runs.Get(t.Context(), local, left.RunID); err != nil || run.Status != runtime.Running {
 		t.Errorf("the run is %s, %v", run.Status, err)
 	}
 	close(let)

@@ -205,7 +205,7 @@ func TestCluster_TakesOverBesideADeletion(t *testing.T) {
 	b.wait(run.RunID, runtime.Completed)
 	close(slow.goOn)
 	for {
-		if _, err := b.Run(t.Context(), local, s.RunID); err != nil { // it is deleted
+		if _, err := b.Runs.Get(t.Context(), local, s.RunID); err != nil { // it is deleted
 			break
 		}
 		<-tick()

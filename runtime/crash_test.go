@@ -36,7 +36,7 @@ func (b *bench) crash() {
 	if _, err := old.StartRun(context.Background(), local, runtime.StartRequest{Agent: agent}); err == nil {
 		b.t.Fatal("a fenced instance has started a run")
 	}
-	<-old.Fenced()
+	<-old.Member.Fenced()
 	b.t.Cleanup(func() {
 		_ = old.Shutdown(context.Background())
 		_ = store.Close()
@@ -89,14 +89,14 @@ func TestFailureAfterACrashWithdrawsQuestions(t *testing.T) {
 	s := b.startWorkflow("main", "flow", "x")
 	<-asked
 	for {
-		ins, _ := b.Interrupts(context.Background(), local, s.RunID)
+		ins, _ := b.Runs.Interrupts(context.Background(), local, s.RunID)
 		if len(ins) == 1 {
 			break
 		}
 		<-tick()
 	}
 	for {
-		n, _ := b.Nodes(context.Background(), local, s.RunID)
+		n, _ := b.Runs.Nodes(context.Background(), local, s.RunID)
 		if len(n) == 2 && (n[0].Status == runtime.Waiting || n[1].Status == runtime.Waiting) {
 			break
 		}
@@ -106,7 +106,7 @@ func TestFailureAfterACrashWithdrawsQuestions(t *testing.T) {
 	<-asked
 	fail <- struct{}{}
 	b.wait(s.RunID, runtime.Failed)
-	if ins, err := b.Interrupts(context.Background(), local, s.RunID); err != nil || len(ins) != 0 {
+	if ins, err := b.Runs.Interrupts(context.Background(), local, s.RunID); err != nil || len(ins) != 0 {
 		t.Errorf("a failed run still asks %v, %v", ins, err)
 	}
 }
@@ -129,7 +129,7 @@ func TestCompletedNodeForgivesCrashes(t *testing.T) {
 	for before := range 3 {
 		<-entered
 		b.until("the nodes before are not stored", func() bool {
-			nodes, err := b.Nodes(t.Context(), local, s.RunID)
+			nodes, err := b.Runs.Nodes(t.Context(), local, s.RunID)
 			nodes = slices.DeleteFunc(nodes, func(n runtime.Node) bool { return n.Status != runtime.Completed })
 			return err == nil && len(nodes) == before
 		})
@@ -165,11 +165,11 @@ func lives(t *testing.T, b *bench, what runtime.StartRequest, drive func(k int, 
 		crashed := false
 		for ; ; <-tick() {
 			if m.left.Load() < 0 && !crashed {
-				<-b.Fenced()
+				<-b.Member.Fenced()
 				b.crash()
 				crashed = true
 			}
-			run, err := b.Run(context.Background(), local, s.RunID)
+			run, err := b.Runs.Get(context.Background(), local, s.RunID)
 			must(t, err)
 			drive(int(k), run)
 			if run.Status.Final() {
@@ -241,9 +241,9 @@ func TestCrash_BegunCallWaitsForItsTool(t *testing.T) {
 		second := start(time.Minute, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 			return agui.ToolOutput{ResultSummary: "got it"}, nil
 		})
-		<-first.Fenced()
+		<-first.Member.Fenced()
 		<-time.After(2 * time.Minute)
-		run, err := second.Run(t.Context(), local, s.RunID)
+		run, err := second.Runs.Get(t.Context(), local, s.RunID)
 		if err != nil || run.Status != runtime.Completed || run.OutputSummary == nil || *run.OutputSummary != "got it" {
 			t.Errorf("the run is %s: %+v, %v", run.Status, run.Error, err)
 		}

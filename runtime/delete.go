@@ -18,10 +18,10 @@ import (
 // again meanwhile, the remainder stays. If the process ends first, the next one completes the deletion before it
 // serves requests; on PostgreSQL a server does within seconds.
 func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
-	if err := rt.writes(); err != nil {
+	if err := rt.Member.writes(); err != nil {
 		return err
 	}
-	found, err := rt.owned(ctx, c, name)
+	found, err := rt.Runs.owned(ctx, c, name)
 	if err != nil {
 		return err
 	}
@@ -42,10 +42,10 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 // into its log end. A long thread is deleted in parts, and its remainder stays visible until DeleteThread returns; if
 // the process ends first, the deletion is completed as in Delete.
 func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) error {
-	if err := rt.admits(); err != nil {
+	if err := rt.Member.admits(); err != nil {
 		return err
 	}
-	th, err := rt.ownThread(ctx, c, name)
+	th, err := rt.Threads.own(ctx, c, name)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 		if err := rt.deleteThread(th.Key, c.project, rt.by(c, "delete")); err != nil {
 			return err
 		}
-		rt.dropAttachments(ctx)
+		rt.Uploads.drop(ctx)
 		return nil
 	})
 }
@@ -89,7 +89,7 @@ func (rt *Runtime) deleteThread(key int64, project string, by decide.By) error {
 // that the user begins and files that it uploads after the call stay. Only the user and admins may call it. The audit
 // entries about the user stay. If it fails, another call removes the rest.
 func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error {
-	if err := rt.admits(); err != nil {
+	if err := rt.Member.admits(); err != nil {
 		return err
 	}
 	if err := c.check(); err != nil {
@@ -109,7 +109,7 @@ func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error 
 	if err != nil {
 		return unavailable(err)
 	}
-	if _, err := rt.ExpireAttachments(ctx, c.project, user, time.Now(), false); err != nil {
+	if _, err := rt.Uploads.Expire(ctx, c.project, user, time.Now(), false); err != nil {
 		return unavailable(err)
 	}
 	if err := rt.store.PutViews(ctx, c.project, user, nil); err != nil {
@@ -122,7 +122,7 @@ func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error 
 			return err
 		}
 		if n == 0 {
-			rt.dropAttachments(ctx)
+			rt.Uploads.drop(ctx)
 			return nil
 		}
 		deletes = func(th *ListedThread) bool { return !th.CreatedAt.After(begun) }

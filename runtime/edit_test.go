@@ -45,7 +45,7 @@ func (b *bench) ask(run string, req runtime.StartRequest, msgs ...agui.Message) 
 func (b *bench) shows(want ...string) {
 	b.t.Helper()
 	th := b.found("main")
-	snap, err := b.Snapshot(context.Background(), th)
+	snap, err := b.Logs.Snapshot(context.Background(), th)
 	must(b.t, err)
 	var got []string
 	for _, m := range snap.Messages {
@@ -100,12 +100,12 @@ func TestEditThatNeverBeginsLeavesTheThreadAsItWas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, release, edit := editing(t)
 			discard(b, edit)
-			if run, err := b.Run(context.Background(), local, edit); !errors.Is(err, runtime.ErrRunNotFound) && run.Status != runtime.Cancelled {
+			if run, err := b.Runs.Get(context.Background(), local, edit); !errors.Is(err, runtime.ErrRunNotFound) && run.Status != runtime.Cancelled {
 				t.Errorf("the edit is %s, %v", run.Status, err)
 			}
 			release()
 			want := []string{"question", "hello question"}
-			if _, err := b.Run(context.Background(), local, "next"); err == nil {
+			if _, err := b.Runs.Get(context.Background(), local, "next"); err == nil {
 				b.wait("next", runtime.Completed)
 				want = append(want, "next", "hello next")
 			}

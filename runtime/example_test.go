@@ -63,7 +63,7 @@ func embed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cursor, err := rt.ReadRun(ctx, started)
+	cursor, err := rt.Logs.ReadRun(ctx, started)
 	if err != nil {
 		return err
 	}

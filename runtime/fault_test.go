@@ -256,24 +256,24 @@ func TestLatestIsTheEndOfWhatIsStored(t *testing.T) {
 	b.injectStore(store)
 	s := b.start("main", "gated", "x")
 	th := b.found("main")
-	held, err := b.Read(t.Context(), th, 0, true)
+	held, err := b.Logs.Read(t.Context(), th, 0, true)
 	must(t, err)
 	defer held.Close()
 	store.held.Store(true)
 	close(gate)
 	for ; ; <-tick() { // until the end is stored
-		run, err := b.Run(t.Context(), local, s.RunID)
+		run, err := b.Runs.Get(t.Context(), local, s.RunID)
 		must(t, err)
 		if run.Status.Final() {
 			last, err := b.store.LastEventID(t.Context(), th.Key)
 			must(t, err)
-			cur, err := b.Read(t.Context(), th, runtime.Latest, true)
+			cur, err := b.Logs.Read(t.Context(), th, runtime.Latest, true)
 			must(t, err)
 			if cur.After() != last {
 				t.Errorf("latest is %d, the log's end is %d", cur.After(), last)
 			}
 			cur.Close()
-			end, err := b.LastEventOf(t.Context(), &run)
+			end, err := b.Logs.LastEventOf(t.Context(), &run)
 			if err != nil || end == nil || end.ID != last || end.Type != agui.TypeRunFinished {
 				t.Errorf("the last event of the ended run is %+v, %v; the log's end is %d", end, err, last)
 			}

@@ -56,12 +56,12 @@ func TestStartThatFailsLateSaysWhy(t *testing.T) {
 		for _, err := range []error{data.ErrTooSlow, runtime.ErrUnavailable, last} {
 			select {
 			case u.trouble <- err:
-			case <-b.Fenced():
-				t.Fatalf("it did not wait: %v", b.Err())
+			case <-b.Member.Fenced():
+				t.Fatalf("it did not wait: %v", b.Member.Err())
 			}
 		}
-		<-b.Fenced()
-		if err := b.Err(); !errors.Is(err, last) || errors.Is(err, runtime.ErrFenced) {
+		<-b.Member.Fenced()
+		if err := b.Member.Err(); !errors.Is(err, last) || errors.Is(err, runtime.ErrFenced) {
 			t.Errorf("got %v, want %v", err, last)
 		}
 		refusedAs(t, b.Ready(t.Context()), "unavailable", "could not start")

@@ -81,7 +81,7 @@ func TestExpressions_KeepIntegers(t *testing.T) {
 	s := b.request(runtime.StartRequest{WorkflowID: "flow", Messages: user("x"), State: []byte(`{"id":9007199254740993,"n":1234567}`)})
 	b.wait(s.RunID, runtime.Waiting)
 	const want = `{"id":9007199254740993,"text":"1234567"}`
-	asked, err := b.Interrupts(t.Context(), local, s.RunID)
+	asked, err := b.Runs.Interrupts(t.Context(), local, s.RunID)
 	if err != nil || len(asked) != 1 || !strings.Contains(fmt.Sprintf("%+s", asked[0].Metadata), want) {
 		t.Fatalf("%v, the approval shows %+v", err, asked)
 	}
@@ -92,7 +92,7 @@ func TestExpressions_KeepIntegers(t *testing.T) {
 	if got := <-args; got != want {
 		t.Errorf("the tool gets %s, want %s", got, want)
 	}
-	definition, err := b.Workflow(t.Context(), local, run.ID)
+	definition, err := b.Runs.Workflow(t.Context(), local, run.ID)
 	if text := fmt.Sprintf("%+v", definition); err != nil || !strings.Contains(text, "${BATON_TEST_SECRET}") || strings.Contains(text, "s3cr3t") {
 		t.Errorf("%v, the definition is %s", err, text)
 	}

@@ -494,7 +494,7 @@ func TestGuard_RefusesWhatOthersBrought(t *testing.T) {
 	}
 	s := b.start("edits", "clerk", "go")
 	b.wait(s.RunID, runtime.Waiting)
-	asked, err := b.Interrupts(t.Context(), local, s.RunID)
+	asked, err := b.Runs.Interrupts(t.Context(), local, s.RunID)
 	if err != nil || len(asked) != 1 {
 		t.Fatal(asked, err)
 	}

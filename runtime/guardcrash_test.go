@@ -19,7 +19,7 @@ var onceMore, never = runtime.Config{}, runtime.Config{Limits: runtime.Limits{Ma
 // prompted returns the texts in the prompt of a thread's next run.
 func (b *bench) prompted(thread string) string {
 	b.t.Helper()
-	th, err := b.Thread(b.t.Context(), local, thread)
+	th, err := b.Threads.Get(b.t.Context(), local, thread)
 	must(b.t, err)
 	rows, err := b.store.Messages(b.t.Context(), th.Key, 0, 1000)
 	must(b.t, err)

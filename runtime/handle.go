@@ -20,9 +20,6 @@ type grant struct {
 // Tie is a run and the connection that it belongs to.
 type Tie = data.Tie
 
-// Instance returns the id of this process in the database.
-func (rt *Runtime) Instance() string { return rt.instance }
-
 // Thread is a thread that a Caller may see, with its row at that time. All methods answer "not found" for a Thread
 // that was not obtained with a Caller, or whose Key was changed.
 type Thread struct {

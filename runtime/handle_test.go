@@ -18,9 +18,9 @@ func TestOnlyWhatACallerWasGivenReads(t *testing.T) {
 	other := b.start("other", "echo", "x")
 	b.wait(other.RunID, runtime.Completed)
 	th := b.found("main")
-	run, err := b.Run(t.Context(), local, s.RunID)
+	run, err := b.Runs.Get(t.Context(), local, s.RunID)
 	must(t, err)
-	h, err := b.History(t.Context(), local, "main", nil)
+	h, err := b.Threads.History(t.Context(), local, "main", nil)
 	must(t, err)
 
 	builtThread, builtRun, builtStarted := runtime.Thread{Thread: th.Thread}, runtime.Run{Run: run.Run}, runtime.Started{Started: s.Started}
@@ -41,9 +41,9 @@ func TestOnlyWhatACallerWasGivenReads(t *testing.T) {
 		"handle of another key": otherThread.Handle(),
 	}
 	for name, l := range logs {
-		_, read := b.Read(t.Context(), l, 0, false)
-		_, snapshot := b.Snapshot(t.Context(), l)
-		_, messages := b.ThreadMessages(t.Context(), l, runtime.MessageFilter{Hidden: true})
+		_, read := b.Logs.Read(t.Context(), l, 0, false)
+		_, snapshot := b.Logs.Snapshot(t.Context(), l)
+		_, messages := b.Logs.Messages(t.Context(), l, runtime.MessageFilter{Hidden: true})
 		for what, err := range map[string]error{"read": read, "snapshot": snapshot, "messages": messages} {
 			if !errors.Is(err, runtime.ErrThreadNotFound) {
 				t.Errorf("%s, %s: %v", name, what, err)
@@ -51,16 +51,16 @@ func TestOnlyWhatACallerWasGivenReads(t *testing.T) {
 		}
 	}
 	for name, th := range map[string]runtime.Thread{"zero": {}, "built": builtThread, "of another key": otherThread} {
-		if _, err := b.RunOf(t.Context(), &th, s.RunID); !errors.Is(err, runtime.ErrThreadNotFound) {
+		if _, err := b.Runs.Of(t.Context(), &th, s.RunID); !errors.Is(err, runtime.ErrThreadNotFound) {
 			t.Errorf("%s, run: %v", name, err)
 		}
 	}
 	all := func(*runtime.Record) bool { return true }
 	for name, r := range map[string]*runtime.Run{"zero": {}, "built": &builtRun, "of another key": &otherRun, "of another thread": &moved} {
-		_, asks := b.InterruptsOf(t.Context(), local, r)
-		_, snapshot := b.RunSnapshot(t.Context(), r)
-		_, _, events := b.RunEvents(t.Context(), r, runtime.EventQuery{Limit: 10, Admit: all})
-		_, last := b.LastEventOf(t.Context(), r)
+		_, asks := b.Runs.InterruptsOf(t.Context(), local, r)
+		_, snapshot := b.Logs.RunSnapshot(t.Context(), r)
+		_, _, events := b.Logs.RunEvents(t.Context(), r, runtime.EventQuery{Limit: 10, Admit: all})
+		_, last := b.Logs.LastEventOf(t.Context(), r)
 		for what, err := range map[string]error{"asks": asks, "snapshot": snapshot, "events": events, "last event": last} {
 			if !errors.Is(err, runtime.ErrRunNotFound) {
 				t.Errorf("%s, %s: %v", name, what, err)
@@ -68,19 +68,19 @@ func TestOnlyWhatACallerWasGivenReads(t *testing.T) {
 		}
 	}
 	for name, s := range map[string]runtime.Started{"zero": {}, "built": builtStarted, "of another key": otherStarted, "of another thread": movedStarted} {
-		if _, err := b.ReadRun(t.Context(), s); !errors.Is(err, runtime.ErrRunNotFound) {
+		if _, err := b.Logs.ReadRun(t.Context(), s); !errors.Is(err, runtime.ErrRunNotFound) {
 			t.Errorf("%s, run: %v", name, err)
 		}
 	}
 	for name, h := range map[string]runtime.History{"of another key": day, "built": bare} {
-		if msgs, err := b.HistoryMessages(t.Context(), h, 0, 10); len(msgs.Rows) > 0 || !errors.Is(err, runtime.ErrThreadNotFound) {
+		if msgs, err := b.Threads.HistoryMessages(t.Context(), h, 0, 10); len(msgs.Rows) > 0 || !errors.Is(err, runtime.ErrThreadNotFound) {
 			t.Errorf("%s, history: %d messages, %v", name, len(msgs.Rows), err)
 		}
 	}
 
 	// A row that a Caller obtained can be read.
 	for name, l := range map[string]runtime.Log{"thread": th, "handle": th.Handle()} {
-		cur, err := b.Read(t.Context(), l, 0, false)
+		cur, err := b.Logs.Read(t.Context(), l, 0, false)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

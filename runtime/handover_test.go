@@ -67,11 +67,11 @@ func TestCluster_HandsARunOverAtItsNextRecord(t *testing.T) {
 	b, _ := member(t, url, runtime.Config{}, there.agent())
 	monitor := b.watch(local, runtime.MonitorQuery{View: runtime.EventsView})
 	s := a.start("main", "paced", "go")
-	viewer, err := a.ReadRun(t.Context(), s)
+	viewer, err := a.Logs.ReadRun(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := a.ShowRun()
+	shown := a.Logs.ShowRun()
 	here.next <- struct{}{}
 	<-here.began
 	<-here.began
@@ -101,7 +101,7 @@ func TestCluster_HandsARunOverAtItsNextRecord(t *testing.T) {
 	if len(here.ran) != 2 || len(there.ran) != 1 || run.Attempt != 0 {
 		t.Errorf("%d records were made here, %d there, after %d crashes", len(here.ran), len(there.ran), run.Attempt)
 	}
-	msgs, err := rows(b.Messages(t.Context(), local, s.RunID, 0, 50))
+	msgs, err := rows(b.Runs.Messages(t.Context(), local, s.RunID, 0, 50))
 	if err != nil || texts(msgs) != "go, 0, 1, 2" {
 		t.Errorf("%s, %v", texts(msgs), err)
 	}

@@ -186,7 +186,7 @@ func (b *bench) cancel(run string) {
 // found returns a thread.
 func (b *bench) found(thread string) runtime.Thread {
 	b.t.Helper()
-	th, err := b.Thread(context.Background(), local, thread)
+	th, err := b.Threads.Get(context.Background(), local, thread)
 	must(b.t, err)
 	return th
 }
@@ -206,7 +206,7 @@ func (b *bench) log(thread string) []*runtime.Record {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	th := b.found(thread)
-	cur, err := b.Read(ctx, th, 0, false)
+	cur, err := b.Logs.Read(ctx, th, 0, false)
 	must(b.t, err)
 	defer cur.Close()
 	var all []*runtime.Record
@@ -233,7 +233,7 @@ func (b *bench) waitAs(who runtime.Caller, run string, want ...runtime.Status) r
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		r, err := b.Run(context.Background(), who, run)
+		r, err := b.Runs.Get(context.Background(), who, run)
 		must(b.t, err)
 		if slices.Contains(want, r.Status) {
 			return r

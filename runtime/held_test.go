@@ -45,7 +45,7 @@ func TestLargePagesOfReadersAreBounded(t *testing.T) {
 	var readers [4]*runtime.Cursor
 	for i := range readers {
 		var err error
-		if readers[i], err = b.Read(t.Context(), th, 0, true); err != nil {
+		if readers[i], err = b.Logs.Read(t.Context(), th, 0, true); err != nil {
 			t.Fatal(err)
 		}
 		defer readers[i].Close()

@@ -16,8 +16,8 @@ type History struct {
 // History finds the latest day with messages in a thread, or the latest one earlier than the day of before if before
 // is set. With name "" it uses the caller's own thread with the latest activity. Reasoning and activity messages do
 // not count.
-func (ct *catalog) History(ctx context.Context, c Caller, name string, before *time.Time) (History, error) {
-	th, err := ct.threadOrLatest(ctx, c, name)
+func (ts *Threads) History(ctx context.Context, c Caller, name string, before *time.Time) (History, error) {
+	th, err := ts.latest(ctx, c, name)
 	h := History{Thread: th}
 	if err != nil || th.Key == 0 {
 		return h, err
@@ -26,7 +26,7 @@ func (ct *catalog) History(ctx context.Context, c Caller, name string, before *t
 	if before != nil {
 		end = *before
 	}
-	day, err := ct.store.HistoryDay(ctx, c.project, th.Key, end)
+	day, err := ts.store.HistoryDay(ctx, c.project, th.Key, end)
 	if errors.Is(err, ErrNotFound) {
 		return h, nil
 	}
@@ -34,7 +34,7 @@ func (ct *catalog) History(ctx context.Context, c Caller, name string, before *t
 		return h, unavailable(err)
 	}
 	h.Day = day
-	_, err = ct.store.HistoryDay(ctx, c.project, th.Key, day)
+	_, err = ts.store.HistoryDay(ctx, c.project, th.Key, day)
 	h.HasMore = err == nil
 	if errors.Is(err, ErrNotFound) {
 		err = nil
@@ -45,16 +45,16 @@ func (ct *catalog) History(ctx context.Context, c Caller, name string, before *t
 // endOfTime is later than all messages.
 var endOfTime = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// threadOrLatest is Thread; with name "" it returns the caller's latest thread, or the zero Thread when there is
+// latest is Get; with name "" it returns the caller's latest thread, or the zero Thread when there is
 // none.
-func (ct *catalog) threadOrLatest(ctx context.Context, c Caller, name string) (Thread, error) {
+func (ts *Threads) latest(ctx context.Context, c Caller, name string) (Thread, error) {
 	if name != "" {
-		return ct.Thread(ctx, c, name)
+		return ts.Get(ctx, c, name)
 	}
 	if err := c.check(); err != nil {
 		return Thread{}, err
 	}
-	th, err := ct.store.LatestThread(ctx, c.project, c.user)
+	th, err := ts.store.LatestThread(ctx, c.project, c.user)
 	if errors.Is(err, ErrNotFound) {
 		return Thread{}, nil
 	}
@@ -66,7 +66,7 @@ func (ct *catalog) threadOrLatest(ctx context.Context, c Caller, name string) (T
 
 // HistoryMessages returns up to limit messages of the day with a seq above after, ordered by seq. It does not count
 // the total.
-func (ct *catalog) HistoryMessages(ctx context.Context, h History, after int64, limit int) (Page[Message], error) {
+func (ts *Threads) HistoryMessages(ctx context.Context, h History, after int64, limit int) (Page[Message], error) {
 	if h.Day.IsZero() {
 		return Page[Message]{}, nil
 	}
@@ -74,6 +74,6 @@ func (ct *catalog) HistoryMessages(ctx context.Context, h History, after int64, 
 	if err != nil {
 		return Page[Message]{}, err
 	}
-	msgs, err := ct.store.History(ctx, g.project, g.thread, h.Day, after, limit)
+	msgs, err := ts.store.History(ctx, g.project, g.thread, h.Day, after, limit)
 	return msgs, unavailable(err)
 }

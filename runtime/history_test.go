@@ -23,11 +23,11 @@ func (b *bench) history(page int) (all []agui.Message) {
 	ctx := context.Background()
 	var before *time.Time
 	for {
-		h, err := b.History(ctx, local, "main", before)
+		h, err := b.Threads.History(ctx, local, "main", before)
 		must(b.t, err)
 		var day []agui.Message
 		for after := int64(0); ; {
-			msgs, err := b.HistoryMessages(ctx, h, after, page)
+			msgs, err := b.Threads.HistoryMessages(ctx, h, after, page)
 			must(b.t, err)
 			for i := range msgs.Rows {
 				m := &msgs.Rows[i]
@@ -53,29 +53,29 @@ func TestHistoryOfTheLatestThread(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	b := open(t, runtime.Config{}, answering("echo", func(q string) string { return q }))
-	if h, err := b.History(ctx, local, "", nil); err != nil || h.Thread.Key != 0 || !h.Day.IsZero() || h.HasMore {
+	if h, err := b.Threads.History(ctx, local, "", nil); err != nil || h.Thread.Key != 0 || !h.Day.IsZero() || h.HasMore {
 		t.Errorf("of nobody: %+v, %v", h, err)
 	}
 	for _, name := range []string{"first", "second"} {
 		b.wait(b.start(name, "echo", "x").RunID, runtime.Completed)
 	}
-	h, err := b.History(ctx, local, "", nil)
+	h, err := b.Threads.History(ctx, local, "", nil)
 	if err != nil || h.Thread.ID != "second" || h.HasMore {
 		t.Errorf("%+v, %v", h, err)
 	}
 	if age := time.Since(h.Day); age < 0 || age > 25*time.Hour {
 		t.Errorf("the day is %v", h.Day)
 	}
-	if older, err := b.History(ctx, local, "first", &h.Day); err != nil || !older.Day.IsZero() || older.Thread.ID != "first" {
+	if older, err := b.Threads.History(ctx, local, "first", &h.Day); err != nil || !older.Day.IsZero() || older.Thread.ID != "first" {
 		t.Errorf("before the first day: %+v, %v", older, err)
 	}
 	for _, c := range []runtime.Caller{runtime.MustCaller("default", "bob", runtime.RoleUser), runtime.MustCaller("other", "local", runtime.RoleAdmin), {}} {
-		if _, err := b.History(ctx, c, h.Thread.ConversationID, nil); code(err) != "not_found" && (c != runtime.Caller{} || !errors.Is(err, runtime.ErrNobody)) {
+		if _, err := b.Threads.History(ctx, c, h.Thread.ConversationID, nil); code(err) != "not_found" && (c != runtime.Caller{} || !errors.Is(err, runtime.ErrNobody)) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
 	viewer := runtime.MustCaller("default", "bob", runtime.RoleViewer)
-	if seen, err := b.History(ctx, viewer, h.Thread.ConversationID, nil); err != nil || seen.Day.IsZero() {
+	if seen, err := b.Threads.History(ctx, viewer, h.Thread.ConversationID, nil); err != nil || seen.Day.IsZero() {
 		t.Errorf("a viewer: %+v, %v", seen, err)
 	}
 }
@@ -99,7 +99,7 @@ func TestSeqsRiseOverTheDays(t *testing.T) {
 	b.wait(s.RunID, runtime.Waiting)
 	b.appended(s.RunID, "yesterday")
 	b.exec(`UPDATE messages SET created_at = created_at - 86400000, day = day - 1 WHERE state = 'queued'`)
-	asks, err := b.Interrupts(ctx, local, s.RunID)
+	asks, err := b.Runs.Interrupts(ctx, local, s.RunID)
 	if err != nil || len(asks) != 1 {
 		t.Fatalf("%v, %v", asks, err)
 	}

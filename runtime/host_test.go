@@ -30,11 +30,11 @@ func TestHost(t *testing.T) {
 				b.crash()
 			case <-tick():
 			}
-			run, err := b.Run(ctx, local, s.RunID)
+			run, err := b.Runs.Get(ctx, local, s.RunID)
 			must(t, err)
 			switch {
 			case run.Status == runtime.Waiting:
-				asked, err := b.Interrupts(ctx, local, s.RunID)
+				asked, err := b.Runs.Interrupts(ctx, local, s.RunID)
 				must(t, err)
 				var answers []agui.ResumeEntry
 				for _, q := range asked {
@@ -60,7 +60,7 @@ func TestHost(t *testing.T) {
 					out.Events = append(out.Events, r.Event)
 				}
 				th := b.found("main")
-				snapshot, err := b.Snapshot(ctx, th)
+				snapshot, err := b.Logs.Snapshot(ctx, th)
 				must(t, err)
 				out.Messages = snapshot.Messages
 				return out

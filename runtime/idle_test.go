@@ -56,13 +56,13 @@ func testLendsSlot(t *testing.T, model bool) {
 	<-began
 	close(done)
 	for _, run := range []string{first.RunID, second.RunID} {
-		r, err := b.Run(t.Context(), local, run)
+		r, err := b.Runs.Get(t.Context(), local, run)
 		if err != nil || r.Status != runtime.Running {
 			t.Errorf("a run that waits for a slot is %s, %v", r.Status, err)
 		}
-		w := b.WaitOf(t.Context(), &r)
+		w := b.Logs.WaitOf(t.Context(), &r)
 		for deadline := time.Now().Add(time.Minute); w == nil && time.Now().Before(deadline); <-time.After(time.Millisecond) {
-			w = b.WaitOf(t.Context(), &r)
+			w = b.Logs.WaitOf(t.Context(), &r)
 		}
 		if w == nil || w.Reason != "server_limit" || w.Since.IsZero() {
 			t.Errorf("a run that wants its slot back waits for %+v", w)
@@ -100,8 +100,8 @@ func TestWaitForPace_IsShown(t *testing.T) {
 	<-paced
 	<-paced // at once, though there is one slot
 	for _, name := range []string{first.RunID, second.RunID} {
-		run, err := b.Run(t.Context(), local, name)
-		w := b.WaitOf(t.Context(), &run)
+		run, err := b.Runs.Get(t.Context(), local, name)
+		w := b.Logs.WaitOf(t.Context(), &run)
 		if err != nil || run.Status != runtime.Running || w == nil || w.Reason != "provider_pace" || !w.Until.Equal(until) || w.Since.IsZero() {
 			t.Errorf("the run %s waits: %+v, %v", run.Status, w, err)
 		}
@@ -109,8 +109,8 @@ func TestWaitForPace_IsShown(t *testing.T) {
 	close(done)
 	for _, name := range []string{first.RunID, second.RunID} {
 		b.wait(name, runtime.Completed)
-		run, err := b.Run(t.Context(), local, name)
-		if w := b.WaitOf(t.Context(), &run); err != nil || w != nil {
+		run, err := b.Runs.Get(t.Context(), local, name)
+		if w := b.Logs.WaitOf(t.Context(), &run); err != nil || w != nil {
 			t.Errorf("a run that is over waits: %+v, %v", w, err)
 		}
 	}
@@ -251,7 +251,7 @@ func TestIdle_Panics(t *testing.T) {
 	first := b.start("a", "clerk", "go")
 	soon(t, working, "the second call does not begin")
 	other := b.start("b", "worker", "go")
-	if r, err := b.Run(t.Context(), local, other.RunID); err != nil || r.Status == runtime.Running {
+	if r, err := b.Runs.Get(t.Context(), local, other.RunID); err != nil || r.Status == runtime.Running {
 		t.Errorf("another run in the only slot is %s, %v", r.Status, err)
 	}
 	close(goOn)

@@ -128,7 +128,7 @@ func TestMessageThatIsBegunAgainIsShown(t *testing.T) {
 	b.crash()
 	b.wait(s.RunID, runtime.Completed)
 	checkRows(t, b)
-	msgs, err := rows(b.Messages(t.Context(), local, s.RunID, 0, 10))
+	msgs, err := rows(b.Runs.Messages(t.Context(), local, s.RunID, 0, 10))
 	if err != nil || texts(msgs) != "go, cut short, again" {
 		t.Errorf("shown: %s, %v", texts(msgs), err)
 	}

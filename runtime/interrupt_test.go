@@ -108,7 +108,7 @@ func TestInterrupted_WorkerGoesOnWithItsRecords(t *testing.T) {
 			}
 			recs := b.log(name)
 			checkLog(t, recs)
-			msgs, err := rows(b.Messages(t.Context(), local, s.RunID, 0, 50))
+			msgs, err := rows(b.Runs.Messages(t.Context(), local, s.RunID, 0, 50))
 			got := strings.Join(slices.DeleteFunc(strings.Split(texts(msgs), ", "), func(s string) bool { return s == "" || s == "x" || strings.HasPrefix(s, "The call was") }), ", ")
 			if err != nil || got != "loading , half of , helped , the end" {
 				t.Errorf("%s shows %q, %v", name, got, err)

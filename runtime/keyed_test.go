@@ -64,8 +64,8 @@ func TestGrantsComeFromCallers(t *testing.T) {
 		"grant made in granted of handle.go", "grant made in grantedRun of handle.go", "grant made in grantedStart of handle.go",
 		"keyed made in New of runtime.go",
 		// These read the store with the caller's project, and check the user.
-		"granted in Thread of catalog.go", "granted in threadOrLatest of history.go", "granted in readThread of start.go",
-		"grantedRun in visible of catalog.go", "grantedRun in RunOf of catalog.go", "grantedRun in Runs of catalog.go",
+		"granted in Get of threads.go", "granted in latest of history.go", "granted in readThread of start.go",
+		"grantedRun in visible of runs.go", "grantedRun in Of of runs.go", "grantedRun in List of runs.go",
 		"grantedStart in started of start.go",
 	}
 	slices.Sort(want)

@@ -162,7 +162,7 @@ func TestLeave_ToolMessageAnswersQuestion(t *testing.T) {
 	for content, want := range map[string]string{"red": `"red"`, `{"of":2}`: `{"of":2}`} {
 		s := b.start(content, "asker", "go")
 		b.wait(s.RunID, runtime.Waiting)
-		asked, err := b.Interrupts(t.Context(), local, s.RunID)
+		asked, err := b.Runs.Interrupts(t.Context(), local, s.RunID)
 		if err != nil || len(asked) != 1 {
 			t.Fatal(asked, err)
 		}
@@ -211,7 +211,7 @@ func TestLeave_BelongsToStep(t *testing.T) {
 	b := open(t, runtime.Config{}, owner, thief, plugins.Workflow{Name: "both", Nodes: []plugins.Node{{ID: "owner", Agent: "owner"}, {ID: "thief", Agent: "thief"}}})
 	s := b.startWorkflow("main", "both", "go")
 	b.wait(s.RunID, runtime.Waiting)
-	asked, err := b.Interrupts(t.Context(), local, s.RunID)
+	asked, err := b.Runs.Interrupts(t.Context(), local, s.RunID)
 	if err != nil || len(asked) != 2 {
 		t.Fatal(asked, err)
 	}

@@ -14,11 +14,11 @@ var (
 	errUnbegun    = refuse(KindUnavailable, "unavailable", "This server could not start; it ends")
 )
 
-// membership is whether this instance may write the database, and so which requests it takes now.
-type membership struct {
+// Member is whether this instance may write the database, and so which requests it takes now.
+type Member struct {
 	cfg      *Config
 	store    lease
-	instance string
+	Instance string // the id of this process in the database
 	work     *work.Engine
 	commits  *commit.Queue // the queue of work
 
@@ -34,8 +34,8 @@ type lease interface {
 }
 
 // join makes this an instance that writes.
-func (mb *membership) join(ctx context.Context) error {
-	if err := mb.store.Join(ctx, mb.instance, mb.cfg.Addr); err != nil {
+func (mb *Member) join(ctx context.Context) error {
+	if err := mb.store.Join(ctx, mb.Instance, mb.cfg.Addr); err != nil {
 		return err
 	}
 	mb.joined.Store(true)
@@ -43,7 +43,7 @@ func (mb *membership) join(ctx context.Context) error {
 }
 
 // leave lets others take over this instance's work at once.
-func (mb *membership) leave() {
+func (mb *Member) leave() {
 	if !mb.joined.Load() || mb.isFenced() && mb.unbegun.Load() == nil {
 		return
 	}
@@ -55,7 +55,7 @@ func (mb *membership) leave() {
 }
 
 // Serves returns why this instance executes no runs now: it stops, or was fenced.
-func (mb *membership) Serves() error {
+func (mb *Member) Serves() error {
 	if mb.Stopping() {
 		return ErrStopping
 	}
@@ -63,7 +63,7 @@ func (mb *membership) Serves() error {
 }
 
 // ended returns why this instance will never write again.
-func (mb *membership) ended() error {
+func (mb *Member) ended() error {
 	switch {
 	case mb.unbegun.Load() != nil:
 		return errUnbegun
@@ -73,7 +73,7 @@ func (mb *membership) ended() error {
 	return nil
 }
 
-func (mb *membership) isFenced() bool {
+func (mb *Member) isFenced() bool {
 	select {
 	case <-mb.work.Fenced():
 		return true

@@ -71,7 +71,7 @@ func TestStateOfAnyCharactersIsTaken(t *testing.T) {
 	s := b.request(runtime.StartRequest{ThreadID: "main", Agent: "hello", Messages: user("x"), State: []byte(state)})
 	b.wait(s.RunID, runtime.Completed)
 	th := b.found("main")
-	if snap, err := b.Snapshot(t.Context(), th); err != nil || string(snap.State) != state {
+	if snap, err := b.Logs.Snapshot(t.Context(), th); err != nil || string(snap.State) != state {
 		t.Errorf("a state of %d bytes has become one of %d, %v", len(state), len(snap.State), err)
 	}
 }

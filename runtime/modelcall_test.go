@@ -169,7 +169,7 @@ func TestACallThatFailsIsToldAtOnce(t *testing.T) {
 	}})
 	s := b.start("main", "rests", "x")
 	th := b.found("main")
-	cur, err := b.Read(t.Context(), th, 0, false)
+	cur, err := b.Logs.Read(t.Context(), th, 0, false)
 	must(t, err)
 	defer cur.Close()
 	failed := func(rec *runtime.Record) bool {

@@ -287,7 +287,7 @@ func TestWaitingIsIdle(t *testing.T) {
 	if diff := cmp.Diff([]string{"token worker worker", "agent_complete worker"}, summaries(w.all())); diff != "" {
 		t.Error(diff)
 	}
-	open, err := b.Interrupts(context.Background(), local, s.RunID)
+	open, err := b.Runs.Interrupts(context.Background(), local, s.RunID)
 	must(t, err)
 	var entries []agui.ResumeEntry
 	for _, in := range open {

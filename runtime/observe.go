@@ -63,7 +63,7 @@ type LastEvent struct {
 type Wait = queue.Wait
 
 // WaitOf returns why a run does not begin or go on, or nil. The run was obtained with a Caller.
-func (rd *reader) WaitOf(ctx context.Context, run *Run) *Wait {
+func (rd *Logs) WaitOf(ctx context.Context, run *Run) *Wait {
 	if _, err := run.grant(); err != nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (rd *reader) WaitOf(ctx context.Context, run *Run) *Wait {
 
 // LastEventOf returns the latest event of a run that was obtained with a Caller, or nil when there is none. It
 // reveals a stuck run.
-func (rd *reader) LastEventOf(ctx context.Context, run *Run) (*LastEvent, error) {
+func (rd *Logs) LastEventOf(ctx context.Context, run *Run) (*LastEvent, error) {
 	g, err := run.grant()
 	if err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ func TestOutageEndsWithTheRunThatWaitsForIt(t *testing.T) {
 	s := b.start("main", "hello", "x")
 	for store.left.Load() > 1<<40-3 {
 		<-tick()
-		if r, err := b.Run(t.Context(), local, s.RunID); err != nil || r.Status.Final() {
+		if r, err := b.Runs.Get(t.Context(), local, s.RunID); err != nil || r.Status.Final() {
 			t.Fatalf("the run has not waited: %s, %v", r.Status, err)
 		}
 	}
@@ -101,7 +101,7 @@ func TestReaderThatCannotReadTheStateLosesNothing(t *testing.T) {
 	if err != nil || !again.Replayed {
 		t.Fatalf("the repeat: %+v, %v", again, err)
 	}
-	cur, err := b.ReadRun(t.Context(), again)
+	cur, err := b.Logs.ReadRun(t.Context(), again)
 	must(t, err)
 	defer cur.Close()
 	store.skip.Store(1) // the reads of the events

@@ -16,12 +16,12 @@ var errOverrides = refuse(KindForbidden, "forbidden", "Your role may not overrid
 const maxSystem = 1 << 20
 
 // checkOverrides refuses overrides that the caller may not give, that are not for an agent with a model, or that no provider accepts.
-func (rt *Runtime) checkOverrides(c Caller, offered *host.Registry, req *StartRequest) error {
-	o := req.Overrides
+func (s *starting) checkOverrides(offered *host.Registry) error {
+	req, o := s.req, s.req.Overrides
 	if o == nil {
 		return nil
 	}
-	if rt.cfg.Accounts && !c.calls() {
+	if s.rt.cfg.Accounts && !s.c.calls() {
 		return errOverrides
 	}
 	bad := func(of, why string) error { return refuseAt("/overrides"+of, "invalid_overrides", "%s", why) }
@@ -35,7 +35,7 @@ func (rt *Runtime) checkOverrides(c Caller, offered *host.Registry, req *StartRe
 		return bad("", "Give resume or overrides, not both: an answer goes on with its run")
 	case o.Model != "" && !ValidName(o.Model):
 		return bad("/model", "model must be 1 to 200 characters without control characters")
-	case o.Model != "" && rt.escapesBudgets(o.Model):
+	case o.Model != "" && escapesBudgets(&s.rt.cfg, o.Model):
 		return bad("/model", "The model has no price, and there is a budget of money")
 	case o.System != nil && len(*o.System) > maxSystem:
 		return bad("/system", "system may have 1 MiB")
@@ -54,9 +54,9 @@ func (rt *Runtime) checkOverrides(c Caller, offered *host.Registry, req *StartRe
 }
 
 // escapesBudgets reports whether calls of a model cannot be counted by a budget of money.
-func (rt *Runtime) escapesBudgets(model string) bool {
-	_, priced := rt.cfg.Prices.Models[model]
-	return !priced && slices.ContainsFunc(rt.cfg.Budgets, func(b data.Budget) bool { return b.Unit != data.UnitTokens })
+func escapesBudgets(cfg *Config, model string) bool {
+	_, priced := cfg.Prices.Models[model]
+	return !priced && slices.ContainsFunc(cfg.Budgets, func(b data.Budget) bool { return b.Unit != data.UnitTokens })
 }
 
 // Overrides returns the overrides of a run that was read alone, or nil.

@@ -31,7 +31,7 @@ func TestPageOfLargeEventsIsShort(t *testing.T) {
 			}})
 			b.wait(b.start("main", "writer", "x").RunID, runtime.Completed)
 			th := b.found("main")
-			cur, err := b.Read(context.Background(), th, 0, false)
+			cur, err := b.Logs.Read(context.Background(), th, 0, false)
 			must(t, err)
 			defer cur.Close()
 			id, deltas, longest := int64(0), 0, 0
@@ -84,7 +84,7 @@ func TestRunEventsFitIntoAnAnswer(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		got := 0
 		for q := (runtime.EventQuery{Limit: 500, Admit: custom, Back: back}); ; {
-			recs, next, err := b.RunEvents(t.Context(), &run, q)
+			recs, next, err := b.Logs.RunEvents(t.Context(), &run, q)
 			if err != nil || len(recs) == 0 {
 				t.Fatalf("%d events, %v", len(recs), err)
 			}
@@ -111,7 +111,7 @@ func TestIdleReaderHoldsNoRecords(t *testing.T) {
 	b.wait(b.start("main", "tokens", "x").RunID, runtime.Completed)
 	b.log("main")
 	th := b.found("main")
-	cur, err := b.Read(t.Context(), th, 0, true)
+	cur, err := b.Logs.Read(t.Context(), th, 0, true)
 	must(t, err)
 	defer cur.Close()
 	var last weak.Pointer[runtime.Record]

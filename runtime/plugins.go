@@ -41,7 +41,7 @@ func (rt *Runtime) Unknown(c Caller, code, kind, name string) error {
 func (rt *Runtime) Replace(ctx context.Context, reg *host.Registry) error {
 	rt.changing.Lock()
 	defer rt.changing.Unlock()
-	if rt.Stopping() {
+	if rt.Member.Stopping() {
 		return ErrStopping
 	}
 	return rt.work.Replace(ctx, reg)

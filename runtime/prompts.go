@@ -54,12 +54,12 @@ var ErrModelCallNotFound = refuse(KindNotFound, "model_call_not_found", "The run
 const MaxSent = 8 << 20
 
 // ModelCalls lists a run's calls of models with an id behind after, the oldest first.
-func (ct *catalog) ModelCalls(ctx context.Context, c Caller, name, after string, limit int) (Page[ModelCall], error) {
-	run, err := ct.visible(ctx, c, name)
+func (rs *Runs) ModelCalls(ctx context.Context, c Caller, name, after string, limit int) (Page[ModelCall], error) {
+	run, err := rs.visible(ctx, c, name)
 	if err != nil {
 		return Page[ModelCall]{}, err
 	}
-	calls, err := ct.store.Prompts(ctx, c.project, run.Key, after, limit)
+	calls, err := rs.store.Prompts(ctx, c.project, run.Key, after, limit)
 	for i := range calls.Rows {
 		interrupted(&run, &calls.Rows[i])
 	}
@@ -75,12 +75,12 @@ func interrupted(run *Run, call *ModelCall) {
 
 // ModelCall returns a call of a model by its id, with what the model was sent and its answer. Each is nil if it is not kept. On a server with
 // accounts only operators see its instructions, tools and parameters.
-func (ct *catalog) ModelCall(ctx context.Context, c Caller, name, id string) (ModelCall, *SentPrompt, *Answered, error) {
-	run, err := ct.visible(ctx, c, name)
+func (rs *Runs) ModelCall(ctx context.Context, c Caller, name, id string) (ModelCall, *SentPrompt, *Answered, error) {
+	run, err := rs.visible(ctx, c, name)
 	if err != nil {
 		return ModelCall{}, nil, nil, err
 	}
-	call, err := ct.store.Prompt(ctx, c.project, run.Key, id)
+	call, err := rs.store.Prompt(ctx, c.project, run.Key, id)
 	if errors.Is(err, ErrNotFound) {
 		return ModelCall{}, nil, nil, ErrModelCallNotFound
 	}
@@ -88,12 +88,12 @@ func (ct *catalog) ModelCall(ctx context.Context, c Caller, name, id string) (Mo
 		return ModelCall{}, nil, nil, unavailable(err)
 	}
 	interrupted(&run, &call)
-	r := &promptReader{store: ct.store, project: c.project, thread: run.ThreadKey, left: MaxSent}
+	r := &promptReader{store: rs.store, project: c.project, thread: run.ThreadKey, left: MaxSent}
 	sent, err := r.sent(ctx, &call)
 	if err != nil {
 		return ModelCall{}, nil, nil, unavailable(err)
 	}
-	if sent != nil && ct.accounts && c.rank() < RoleOperator {
+	if sent != nil && rs.accounts && c.rank() < RoleOperator {
 		sent.hide()
 	}
 	answer, err := r.answer(ctx, call.Answer)

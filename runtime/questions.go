@@ -15,13 +15,13 @@ type Asked struct {
 }
 
 // Questions lists the open questions of runs that the caller may see, oldest first.
-func (ct *catalog) Questions(ctx context.Context, c Caller, f QuestionFilter) (Page[Asked], error) {
+func (rs *Runs) Questions(ctx context.Context, c Caller, f QuestionFilter) (Page[Asked], error) {
 	if err := c.check(); err != nil {
 		return Page[Asked]{}, err
 	}
 	f.Project = c.project
 	f.User = cmp.Or(c.only(), f.User)
-	page, err := ct.store.Questions(ctx, f)
+	page, err := rs.store.Questions(ctx, f)
 	if err != nil {
 		return Page[Asked]{}, unavailable(err)
 	}
@@ -31,7 +31,7 @@ func (ct *catalog) Questions(ctx context.Context, c Caller, f QuestionFilter) (P
 		if asked[i].Interrupt, err = tail.Asks(&q.Interrupt); err != nil {
 			return Page[Asked]{}, err
 		}
-		asked[i].Interrupt.Answerable = new(ct.mayAnswer(c, &q.Interrupt, q.User))
+		asked[i].Interrupt.Answerable = new(rs.mayAnswer(c, &q.Interrupt, q.User))
 	}
 	return Page[Asked]{Rows: asked, More: page.More, Total: page.Total, Counted: page.Counted}, nil
 }

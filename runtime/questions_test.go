@@ -38,7 +38,7 @@ func TestQuestionsTellOfTheCall(t *testing.T) {
 	}
 	check := func(when string) {
 		t.Helper()
-		asked, err := b.Questions(t.Context(), local, runtime.QuestionFilter{})
+		asked, err := b.Runs.Questions(t.Context(), local, runtime.QuestionFilter{})
 		if err != nil || len(asked.Rows) != 2 {
 			t.Fatalf("%s there are the questions %+v, %v", when, asked.Rows, err)
 		}
@@ -52,7 +52,7 @@ func TestQuestionsTellOfTheCall(t *testing.T) {
 			if err := json.Unmarshal(q.Interrupt.Metadata, &call); err != nil || call.Kind != kinds[i] || call.ToolName != name || call.Input.Disk != "sda" || q.Interrupt.ToolCallID == "" {
 				t.Errorf("%s the call of %s is shown as %+v, %v", when, name, q.Interrupt, err)
 			}
-			own, err := b.Interrupts(t.Context(), local, q.RunID)
+			own, err := b.Runs.Interrupts(t.Context(), local, q.RunID)
 			if err != nil || len(own) != 1 || string(own[0].Metadata) != string(q.Interrupt.Metadata) {
 				t.Errorf("%s the run itself asks %+v, %v", when, own, err)
 			}
@@ -153,11 +153,11 @@ func TestRunKeepsItsWorkflow(t *testing.T) {
 	b.wait(s.RunID, runtime.Completed)
 	alone := b.start("other", "echo", "x")
 	must(t, b.Replace(t.Context(), registry(t, echo, flow("new"))))
-	w, err := b.Workflow(t.Context(), local, s.RunID)
+	w, err := b.Runs.Workflow(t.Context(), local, s.RunID)
 	if err != nil || w.Name != "flow" || len(w.Nodes) != 2 || w.Nodes[1].ID != "old" || w.Nodes[1].Needs[0] != "first" {
 		t.Errorf("the run had %+v, %v", w, err)
 	}
-	w, err = b.Workflow(t.Context(), local, alone.RunID)
+	w, err = b.Runs.Workflow(t.Context(), local, alone.RunID)
 	if err != nil || len(w.Nodes) != 1 || w.Nodes[0].Agent != "echo" {
 		t.Errorf("the agent's run had %+v, %v", w, err)
 	}

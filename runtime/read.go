@@ -9,8 +9,8 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
-// reader opens cursors into the logs of threads and takes snapshots of them. It changes nothing.
-type reader struct {
+// Logs opens cursors into the logs of threads and takes snapshots of them. It changes nothing.
+type Logs struct {
 	store      data.ByProject
 	keyed      keyed
 	work       *work.Engine // the state of running runs
@@ -22,7 +22,7 @@ const Latest = tail.Latest
 
 // Read opens a cursor into a thread's log behind the event after. With follow the cursor does not end when no run is
 // queued or running. Read fails for an event beyond the log's end.
-func (rd *reader) Read(ctx context.Context, of Log, after int64, follow bool) (*Cursor, error) {
+func (rd *Logs) Read(ctx context.Context, of Log, after int64, follow bool) (*Cursor, error) {
 	g, err := of.grant()
 	if err != nil {
 		return nil, err
@@ -30,13 +30,13 @@ func (rd *reader) Read(ctx context.Context, of Log, after int64, follow bool) (*
 	return rd.read(ctx, g, after, follow)
 }
 
-func (rd *reader) read(ctx context.Context, g grant, after int64, follow bool) (*Cursor, error) {
+func (rd *Logs) read(ctx context.Context, g grant, after int64, follow bool) (*Cursor, error) {
 	cur, err := rd.keyed.read(ctx, g, after, follow)
 	return cur, unavailable(data.Gone(err, ErrThreadNotFound))
 }
 
 // ReadRun opens a cursor to the span that a request has started or will start, for the client that sent it.
-func (rd *reader) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
+func (rd *Logs) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
 	g, err := s.grant()
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (rd *reader) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
 
 // ReadRunBehind is ReadRun for a client that repeats its request and has the events up to got, 0 for none of them.
 // got may be any event id: beyond the log's end, the cursor returns the events that come next.
-func (rd *reader) ReadRunBehind(ctx context.Context, s Started, got int64) (*RunCursor, error) {
+func (rd *Logs) ReadRunBehind(ctx context.Context, s Started, got int64) (*RunCursor, error) {
 	of, err := rd.ReadRun(ctx, s)
 	if err != nil || got <= s.After {
 		return of, err
@@ -84,7 +84,7 @@ func (rd *reader) ReadRunBehind(ctx context.Context, s Started, got int64) (*Run
 
 // JoinRun opens a cursor to all events of a run behind the event after. It ends when the run is neither queued nor
 // running. It fails for a run with removed events, and for an event beyond the log's end.
-func (rd *reader) JoinRun(ctx context.Context, run *Run, after int64) (*RunCursor, error) {
+func (rd *Logs) JoinRun(ctx context.Context, run *Run, after int64) (*RunCursor, error) {
 	g, err := run.grant()
 	if err != nil {
 		return nil, err
@@ -123,4 +123,4 @@ func (rd *reader) JoinRun(ctx context.Context, run *Run, after int64) (*RunCurso
 
 // ShowRun counts a stream that shows a run to the client that has started it, until the returned function is called. Shutdown waits for
 // such streams once runs are handed over to another instance, which write on.
-func (rd *reader) ShowRun() (end func()) { return rd.work.Show() }
+func (rd *Logs) ShowRun() (end func()) { return rd.work.Show() }

@@ -21,12 +21,12 @@ func TestRecordIsEncodedOnceForAll(t *testing.T) {
 		return echo.Agent{}.Run(ctx, run)
 	}})
 	s := rt.start("main", "echo", "hello")
-	watch, err := rt.ReadRun(t.Context(), s) // the watch keeps the thread's latest records in memory
+	watch, err := rt.Logs.ReadRun(t.Context(), s) // the watch keeps the thread's latest records in memory
 	close(on)
 	must(t, err)
 	defer watch.Close()
 	read := func() (all []*runtime.Record) {
-		cur, err := rt.ReadRun(t.Context(), s)
+		cur, err := rt.Logs.ReadRun(t.Context(), s)
 		must(t, err)
 		defer cur.Close()
 		for {

@@ -26,7 +26,7 @@ func (b *bench) reply(run string, payload func(in agui.Interrupt) string) {
 	b.t.Helper()
 	b.wait(run, runtime.Waiting)
 	b.restart()
-	asked, err := b.Interrupts(context.Background(), local, run)
+	asked, err := b.Runs.Interrupts(context.Background(), local, run)
 	if err != nil || len(asked) == 0 {
 		b.t.Fatalf("run %s asks %v, %v", run, asked, err)
 	}
@@ -176,7 +176,7 @@ func TestCallThatOutlivesItsWorkerIsNotMadeAgain(t *testing.T) {
 	b := open(t, runtime.Config{}, worker, slow)
 	s := b.start("main", "worker", "go")
 	b.wait(s.RunID, runtime.Waiting)
-	asked, err := b.Interrupts(context.Background(), local, s.RunID)
+	asked, err := b.Runs.Interrupts(context.Background(), local, s.RunID)
 	must(t, err)
 	answer := []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved"}}
 	if _, err := b.Resume(context.Background(), local, s.RunID, answer); err != nil {
@@ -189,7 +189,7 @@ func TestCallThatOutlivesItsWorkerIsNotMadeAgain(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// CancelUnanswered does not cancel a run that has been answered.
+// CancelTurn does not cancel a run that has been answered since.
 func TestAnsweredRunIsNotCancelledForItsOldQuestion(t *testing.T) {
 	t.Parallel()
 	b := open(t, runtime.Config{}, agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -208,12 +208,12 @@ func TestAnsweredRunIsNotCancelledForItsOldQuestion(t *testing.T) {
 		<-tick()
 		second = b.wait(s.RunID, runtime.Waiting).ClosedEvent
 	}
-	err := b.CancelUnanswered(t.Context(), local, s)
+	err := b.CancelTurn(t.Context(), local, s, true)
 	if _, refused := errors.AsType[*runtime.Error](err); !refused {
 		t.Errorf("cancelled for its first question: %v, want a refusal", err)
 	}
 	s.After = first // as for the answering client
-	if err := b.CancelUnanswered(t.Context(), local, s); err != nil {
+	if err := b.CancelTurn(t.Context(), local, s, true); err != nil {
 		t.Errorf("cancelled for its second question: %v", err)
 	}
 	b.wait(s.RunID, runtime.Cancelled)

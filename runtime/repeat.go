@@ -11,27 +11,25 @@ import (
 
 // refused answers a request that is refused with why. If an equal request was accepted earlier it returns that answer
 // instead, so that a repeat still learns its outcome, even if for example its agent is gone.
-func (rt *Runtime) refused(ctx context.Context, c Caller, req *StartRequest, why error) (Started, error) {
+func (s *starting) refused(ctx context.Context, why error) (Started, error) {
+	c, req := s.c, s.req
 	refusal, ok := errors.AsType[*Error](why)
 	if !ok || refusal.Kind == KindUnavailable || !repeatable(req) {
 		return Started{}, why
 	}
-	s := starting{rt: rt, c: c, req: req}
+	*s = starting{rt: s.rt, c: c, req: req}
 	if err := s.readThread(ctx); err != nil {
 		return Started{}, unavailable(err)
 	}
 	run := data.Run{RunHead: RunHead{ThreadKey: s.th.Key, Project: c.project, User: c.user, ID: req.RunID}}
 	var err error
-	s.out, err = rt.work.Decide(quota.OwnerOf(c.project, c.user), &decide.Start{
+	s.out, err = s.rt.work.Decide(quota.OwnerOf(c.project, c.user), &decide.Start{
 		Thread: s.th, New: s.first, Run: run, Named: req.RunID != "", BodyHash: req.BodyHash, Key: req.Idempotency, Refused: refusal,
 	})
-	if err == nil {
-		err = s.recall(ctx)
-	}
 	if err != nil {
 		return Started{}, unavailable(err)
 	}
-	return s.started(), nil
+	return s.accepted(ctx)
 }
 
 // repeatable reports whether an earlier request can be equal to this one.

@@ -118,7 +118,7 @@ func TestRepeatsAreAnsweredWhenTheirAgentIsGone(t *testing.T) {
 			t.Errorf("want %s, got %v", want, err)
 		}
 	}
-	if list, err := b.Threads(t.Context(), local, runtime.ThreadFilter{Count: true}); err != nil || list.Total != 1 {
+	if list, err := b.Threads.List(t.Context(), local, runtime.ThreadFilter{Count: true}); err != nil || list.Total != 1 {
 		t.Errorf("%d threads, %v", list.Total, err)
 	}
 }
@@ -135,7 +135,7 @@ func (b *bench) answer(run string) string {
 // resume answers all open interrupts of a run with a payload, without a restart.
 func (b *bench) resume(run, payload string) {
 	b.t.Helper()
-	asked, err := b.Interrupts(context.Background(), local, run)
+	asked, err := b.Runs.Interrupts(context.Background(), local, run)
 	var answers []agui.ResumeEntry
 	for _, in := range asked {
 		answers = append(answers, agui.ResumeEntry{InterruptID: in.ID, Status: "resolved", Payload: []byte(payload)})

@@ -43,12 +43,12 @@ func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name string, how
 	if err := c.check(); err != nil {
 		return StartRequest{}, err
 	}
-	run, err := rt.visible(ctx, reader, name)
+	run, err := rt.Runs.visible(ctx, reader, name)
 	if err != nil {
 		return StartRequest{}, err
 	}
-	if err := rt.readInput(ctx, &run, how.Reserve); err != nil {
-		return StartRequest{}, unavailable(data.Gone(err, ErrRunNotFound))
+	if err := rt.Runs.readInput(ctx, &run, how.Reserve); err != nil {
+		return StartRequest{}, err
 	}
 	var in exec.Input
 	if err := json.Unmarshal(run.Input, &in); err != nil {
@@ -83,25 +83,6 @@ func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name string, how
 	}
 	req.Metadata, err = rerunMetadata(&run, cmp.Or(how.FromNode, how.FromCall))
 	return req, err
-}
-
-// readInput reads the input and the definition of a run, once there is room for its weight.
-func (rt *Runtime) readInput(ctx context.Context, run *Run, reserve func(bytes int) error) error {
-	g, err := run.grant()
-	if err != nil {
-		return err
-	}
-	if reserve != nil {
-		w, err := rt.keyed.runWeight(ctx, g)
-		if err != nil {
-			return err
-		}
-		if err := reserve(int(w.Asked + w.Said)); err != nil {
-			return err
-		}
-	}
-	run.Run, err = rt.keyed.run(ctx, g)
-	return err
 }
 
 // rerunMetadata returns a run's metadata with its id and the node or the model call from which it is run again.
@@ -430,7 +411,7 @@ func (o *origin) readLog(ctx context.Context, first *data.Span, isOne func(*Reco
 	o.shown, o.gone = make(map[string]bool), make(map[string]bool)
 	q := EventQuery{After: first.First, Limit: tail.LatestMessages, Admit: o.reads}
 	for {
-		recs, next, err := o.rt.RunEvents(ctx, o.run, q)
+		recs, next, err := o.rt.Logs.RunEvents(ctx, o.run, q)
 		if err != nil {
 			return nil, err
 		}

@@ -51,7 +51,7 @@ func TestResetEndsWhereTheLogWasRemoved(t *testing.T) {
 		s := &between{Store: b.store}
 		b.injectStore(s)
 		th := b.found("main")
-		cur, err := b.Read(t.Context(), th.Handle(), 0, false)
+		cur, err := b.Logs.Read(t.Context(), th.Handle(), 0, false)
 		must(t, err)
 		var once sync.Once
 		more := func() {
@@ -116,7 +116,7 @@ func TestReaderGetsNoHalfOfARun(t *testing.T) {
 	resets := 0
 	s.then = func() {
 		for _, after := range []int64{0, 2} {
-			cur, err := b.Read(t.Context(), th.Handle(), after, false)
+			cur, err := b.Logs.Read(t.Context(), th.Handle(), after, false)
 			if err != nil {
 				t.Error(err)
 				return

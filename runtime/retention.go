@@ -79,7 +79,7 @@ var errEnough = errors.New("enough")
 func (rt *Runtime) Retire(ctx context.Context, db Retainer, p Policy, now time.Time) ([]Retired, error) {
 	defer rt.retirementLag.Store(0)
 	s := sweep{db: db, policy: p, now: now, lag: &rt.retirementLag, remove: func(list []*decide.Delete) (left []bool, errs []error, err error) {
-		if err := rt.writes(); err != nil {
+		if err := rt.Member.writes(); err != nil {
 			return nil, nil, err
 		}
 		begun := time.Now()

@@ -37,7 +37,7 @@ func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
 	end := before[len(before)-1].ID
 
 	th := b.found("main")
-	cur, err := b.Read(ctx, th.Handle(), 2, true)
+	cur, err := b.Logs.Read(ctx, th.Handle(), 2, true)
 	must(t, err)
 	defer cur.Close()
 
@@ -73,9 +73,9 @@ func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
 		}
 	}
 
-	run, err := b.Run(ctx, local, first.RunID)
+	run, err := b.Runs.Get(ctx, local, first.RunID)
 	must(t, err)
-	s, err := b.RunSnapshot(ctx, &run)
+	s, err := b.Logs.RunSnapshot(ctx, &run)
 	if err != nil || len(s.Messages) != 2 || s.Messages[1].Content != "ONE" || s.After != run.ClosedEvent {
 		t.Errorf("the run is shown as %+v, %v", s, err)
 	}

@@ -86,7 +86,7 @@ func TestRetractions_FoldTheLogOnce(t *testing.T) {
 	recs := b.log("main")
 	th := b.found("main")
 	for _, live := range []bool{true, false} {
-		cur, err := b.Read(t.Context(), th, 0, true)
+		cur, err := b.Logs.Read(t.Context(), th, 0, true)
 		must(t, err)
 		defer cur.Close()
 		for {
@@ -137,7 +137,7 @@ func TestRetractLeavesWhatWasSaidBefore(t *testing.T) {
 	b := open(t, runtime.Config{}, worker)
 	s := b.start("main", "worker", "go")
 	b.wait(s.RunID, runtime.Completed)
-	msgs, err := rows(b.Messages(context.Background(), local, s.RunID, 0, 50))
+	msgs, err := rows(b.Runs.Messages(context.Background(), local, s.RunID, 0, 50))
 	if err != nil || texts(msgs) != "go, before, whole" {
 		t.Errorf("shown: %s, %v", texts(msgs), err)
 	}

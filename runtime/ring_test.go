@@ -40,7 +40,7 @@ func TestSilentThreadsGiveTheirRingsUp(t *testing.T) {
 	for _, name := range names {
 		b.wait(b.start(name, "tokens", "x").RunID, runtime.Completed)
 		th := b.found(name)
-		held, err := b.Read(t.Context(), th, 0, true) // an open cursor keeps the ring
+		held, err := b.Logs.Read(t.Context(), th, 0, true) // an open cursor keeps the ring
 		must(t, err)
 		defer held.Close()
 		b.wait(b.start(name, "tokens", "x").RunID, runtime.Completed)
@@ -48,7 +48,7 @@ func TestSilentThreadsGiveTheirRingsUp(t *testing.T) {
 	end := func(name string) int {
 		th := b.found(name)
 		before := counted.of[th.Key]
-		r, err := b.Read(t.Context(), th, 210, false) // from the second run on
+		r, err := b.Logs.Read(t.Context(), th, 210, false) // from the second run on
 		must(t, err)
 		defer r.Close()
 		for err == nil {

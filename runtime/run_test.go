@@ -71,7 +71,7 @@ func TestRefusedEventKeepsTheRowsOfThoseBeforeIt(t *testing.T) {
 	b := open(t, runtime.Config{}, worker)
 	s := b.start("main", "worker", "x")
 	b.wait(s.RunID, runtime.Completed)
-	msgs, err := rows(b.Messages(context.Background(), local, s.RunID, 0, 10))
+	msgs, err := rows(b.Runs.Messages(context.Background(), local, s.RunID, 0, 10))
 	must(t, err)
 	if !slices.ContainsFunc(msgs, func(m runtime.Message) bool { return m.ID == "a1" }) {
 		t.Errorf("the log has a message that the rows have not: %+v", msgs)
@@ -91,7 +91,7 @@ func TestRun_RowsShowTheBeginningOfALongQuestion(t *testing.T) {
 	long := strings.Repeat("ä", 100_000)
 	s := b.request(runtime.StartRequest{Agent: "asks", Messages: user(long)})
 	b.wait(s.RunID, runtime.Waiting)
-	questions, err := b.Interrupts(t.Context(), local, s.RunID)
+	questions, err := b.Runs.Interrupts(t.Context(), local, s.RunID)
 	if err != nil || len(questions) != 1 {
 		t.Fatalf("the run asks %v, %v", questions, err)
 	}
@@ -104,7 +104,7 @@ func TestRun_RowsShowTheBeginningOfALongQuestion(t *testing.T) {
 			t.Errorf("the worker is asked %d bytes, want %d", len(got), len(long))
 		}
 	}
-	steps, err := b.Steps(t.Context(), local, s.RunID, 0, 10)
+	steps, err := b.Runs.Steps(t.Context(), local, s.RunID, 0, 10)
 	if err != nil || len(steps.Rows) != 1 {
 		t.Fatalf("the run has the steps %v, %v", steps.Rows, err)
 	}

@@ -123,11 +123,14 @@ func (c Config) withDefaults() Config {
 
 // Runtime runs agents and keeps their logs. Create it with New, then call Start, and Shutdown at the end.
 type Runtime struct {
-	*membership
-	*catalog
-	*reader
-	*uploads
-	*secrets
+	Runs    *Runs
+	Threads *Threads
+	Logs    *Logs
+	Uploads *Uploads
+	Views   *Views
+	Secrets *Secrets
+	Member  *Member
+	Prices  Prices // as configured
 
 	cfg   Config
 	store lists
@@ -156,7 +159,7 @@ func New(cfg Config) (*Runtime, error) {
 		caps = data.Caps{PerProject: cfg.RunsPerProject, PerUser: cfg.RunsPerUser}
 	}
 	cfg = cfg.withDefaults()
-	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log}
+	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, Prices: cfg.Prices}
 	instance := data.NewID()
 	link := bus.NewLink(cfg.Bus, instance, func() bool { return !rt.work.Fleet().OthersLive() })
 	pages := int64(cfg.PagesBytes)
@@ -166,10 +169,13 @@ func New(cfg Config) (*Runtime, error) {
 		EventBytes: cfg.FrameBytes, Shared: cfg.Store.Shared(), Wants: func(thread int64) { link.Hint(bus.Want, thread) }, Replayed: cfg.Measures.Replayed,
 	})
 	rt.keyed = keyed{cfg.Store, logs}
-	rt.membership = &membership{cfg: &rt.cfg, store: cfg.Store, instance: instance}
-	rt.catalog = &catalog{store: cfg.Store, keyed: rt.keyed, accounts: cfg.Accounts, searches: newSearches(cfg.Accounts)}
-	rt.secrets = &secrets{store: cfg.Store}
-	rt.uploads = &uploads{files: cfg.Attachments, secrets: rt.secrets, member: rt.membership, log: cfg.Log}
+	searches := newSearches(cfg.Accounts)
+	rt.Member = &Member{cfg: &rt.cfg, store: cfg.Store, Instance: instance}
+	rt.Runs = &Runs{store: cfg.Store, keyed: rt.keyed, accounts: cfg.Accounts, searches: searches}
+	rt.Threads = &Threads{store: cfg.Store, accounts: cfg.Accounts, searches: searches}
+	rt.Secrets = &Secrets{store: cfg.Store}
+	rt.Uploads = &Uploads{files: cfg.Attachments, secrets: rt.Secrets, member: rt.Member, runs: rt.Runs, log: cfg.Log}
+	rt.Views = &Views{cfg.Store, rt.Member}
 	rt.feeds = monitor.New(cfg.Store, logs, agentNames(cfg.Registry))
 	if cfg.Store.Shared() {
 		rt.feeds.Changes.Wants = func(list int64) { link.Hint(bus.Watch, list) }
@@ -183,7 +189,7 @@ func New(cfg Config) (*Runtime, error) {
 	}
 	rt.work, err = work.New(work.Config{
 		Attachment: open, Results: results,
-		Store: cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: logs, Feeds: rt.feeds, Link: link,
+		Store: cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: instance, Logs: logs, Feeds: rt.feeds, Link: link,
 		Commits: commit.Config{
 			Store: cfg.Store, Log: cfg.Log, Gather: 10 * time.Millisecond, Interval: 2 * time.Millisecond,
 			Heartbeat: cfg.Heartbeat, Patience: cfg.Patience,
@@ -199,7 +205,7 @@ func New(cfg Config) (*Runtime, error) {
 		return nil, err
 	}
 	rt.commits = rt.work.Commits()
-	rt.membership.work, rt.membership.commits = rt.work, rt.commits
-	rt.reader = &reader{store: cfg.Store, keyed: rt.keyed, work: rt.work, frameBytes: cfg.FrameBytes}
+	rt.Member.work, rt.Member.commits = rt.work, rt.commits
+	rt.Logs = &Logs{store: cfg.Store, keyed: rt.keyed, work: rt.work, frameBytes: cfg.FrameBytes}
 	return rt, nil
 }

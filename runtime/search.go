@@ -22,10 +22,10 @@ func newSearches(accounts bool) *quota.Pool {
 	return quota.New(quota.Limits{PerUser: maxSearches})
 }
 
-// search counts a search for the acting user, even if it searches another user's runs, until end is called. It
+// beginSearch counts a search for the acting user, even if it searches another user's runs, until end is called. It
 // refuses a search over the limit.
-func (ct *catalog) search(c Caller) (end func(), err error) {
-	r, full := ct.searches.Try(quota.OwnerOf(c.project, c.Actor()), 1)
+func beginSearch(searches *quota.Pool, c Caller) (end func(), err error) {
+	r, full := searches.Try(quota.OwnerOf(c.project, c.Actor()), 1)
 	if full != quota.None {
 		return nil, errSearches
 	}

@@ -37,22 +37,22 @@ func TestSearchesAreBounded(t *testing.T) {
 	var all sync.WaitGroup
 	boss := runtime.MustCaller("p", "boss", runtime.RoleAdmin)
 	for range 8 {
-		all.Go(func() { _, _ = rt.Runs(context.Background(), boss, runtime.RunFilter{Text: "x"}) })
+		all.Go(func() { _, _ = rt.Runs.List(context.Background(), boss, runtime.RunFilter{Text: "x"}) })
 		<-slow.begun
 	}
 	var refusal *runtime.Error
-	if _, err := rt.Runs(t.Context(), boss, runtime.RunFilter{Text: "x"}); !errors.As(err, &refusal) || refusal.Code != "too_many_searches" || refusal.Kind != runtime.KindOverloaded {
+	if _, err := rt.Runs.List(t.Context(), boss, runtime.RunFilter{Text: "x"}); !errors.As(err, &refusal) || refusal.Code != "too_many_searches" || refusal.Kind != runtime.KindOverloaded {
 		t.Errorf("one more: %v", err)
 	}
 	instead, err := boss.InSteadOf("ann", runtime.RoleViewer)
 	must(t, err)
 	yes := true
-	if _, err := rt.Threads(t.Context(), instead, runtime.ThreadFilter{Archived: &yes}); !errors.As(err, &refusal) || refusal.Code != "too_many_searches" {
+	if _, err := rt.Threads.List(t.Context(), instead, runtime.ThreadFilter{Archived: &yes}); !errors.As(err, &refusal) || refusal.Code != "too_many_searches" {
 		t.Errorf("in another's stead: %v", err)
 	}
 	for what, search := range map[string]func() error{
 		"users by a text": func() error {
-			_, err := rt.Users(t.Context(), boss, runtime.UserFilter{Text: "x"})
+			_, err := rt.Threads.Users(t.Context(), boss, runtime.UserFilter{Text: "x"})
 			return err
 		},
 		"the audit by two names": func() error {
@@ -67,15 +67,15 @@ func TestSearchesAreBounded(t *testing.T) {
 	if _, err := rt.AuditOf(t.Context(), boss, runtime.AuditFilter{Actor: "ann"}); err != nil {
 		t.Errorf("the audit by one name: %v", err)
 	}
-	if _, err := rt.Runs(t.Context(), boss, runtime.RunFilter{}); err != nil {
+	if _, err := rt.Runs.List(t.Context(), boss, runtime.RunFilter{}); err != nil {
 		t.Errorf("a list that is no search: %v", err)
 	}
-	if _, err := rt.Threads(t.Context(), runtime.MustCaller("p", "ann", runtime.RoleUser), runtime.ThreadFilter{Text: "x"}); err != nil {
+	if _, err := rt.Threads.List(t.Context(), runtime.MustCaller("p", "ann", runtime.RoleUser), runtime.ThreadFilter{Text: "x"}); err != nil {
 		t.Errorf("somebody else's: %v", err)
 	}
 	close(slow.on)
 	all.Wait()
-	if _, err := rt.Threads(t.Context(), boss, runtime.ThreadFilter{Text: "x"}); err != nil {
+	if _, err := rt.Threads.List(t.Context(), boss, runtime.ThreadFilter{Text: "x"}); err != nil {
 		t.Errorf("once they are over: %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 // secretFresh is how long a server uses a secret before it reads it again, since another server may have reset it.
 const secretFresh = time.Minute
 
-// secrets reads and makes secrets, and caches them.
-type secrets struct {
+// Secrets reads and makes secrets, and caches them.
+type Secrets struct {
 	store data.Secrets
 
 	mu    sync.Mutex            // guards the fields below
@@ -29,7 +29,7 @@ type readSecret struct {
 
 // Secret returns the key for signing or sealing for a purpose. The first call makes it; all servers of the database
 // then use the same secret until it is reset.
-func (s *secrets) Secret(ctx context.Context, purpose string) (string, error) {
+func (s *Secrets) Secret(ctx context.Context, purpose string) (string, error) {
 	s.mu.Lock()
 	got, reset := s.known[purpose], s.reset
 	s.mu.Unlock()
@@ -50,12 +50,9 @@ func (s *secrets) Secret(ctx context.Context, purpose string) (string, error) {
 	return value, nil
 }
 
-// HintRevoked makes the other servers of the database check a credential that was revoked: see Config.Revoked. The hint may be lost.
-func (rt *Runtime) HintRevoked(credential string) { rt.work.Fleet().HintRevoked(credential) }
-
-// ResetSecrets voids everything that was signed or sealed until now: tickets, signed URLs and the cursors of lists.
+// Reset voids everything that was signed or sealed until now: tickets, signed URLs and the cursors of lists.
 // It takes effect here at once, and on other servers of the database within a minute.
-func (s *secrets) ResetSecrets(ctx context.Context) error {
+func (s *Secrets) Reset(ctx context.Context) error {
 	err := s.store.RemoveSecrets(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,16 +35,16 @@ func TestSecretIsReadOnceUnlessThatFails(t *testing.T) {
 	b.injectStore(k)
 	for want, away := range map[string]error{"unavailable": runtime.ErrUnavailable, "disk_full": runtime.ErrDiskFull} {
 		k.fails.Store(&away)
-		if got, err := b.Secret(t.Context(), "x"); code(err) != want {
+		if got, err := b.Secrets.Secret(t.Context(), "x"); code(err) != want {
 			t.Errorf("%v: %q, %v", away, got, err)
 		}
 	}
 	k.fails.Store(nil)
-	first, err := b.Secret(t.Context(), "x")
+	first, err := b.Secrets.Secret(t.Context(), "x")
 	must(t, err)
 	asked := k.asked.Load()
 	k.fails.Store(new(runtime.ErrUnavailable))
-	if got, err := b.Secret(t.Context(), "x"); got != first || err != nil || k.asked.Load() != asked {
+	if got, err := b.Secrets.Secret(t.Context(), "x"); got != first || err != nil || k.asked.Load() != asked {
 		t.Errorf("%q, %v, read %d times, want %q", got, err, k.asked.Load(), first)
 	}
 }
@@ -62,7 +62,7 @@ func TestSecret_ResetIsSeenWithinAMinute(t *testing.T) {
 		one, other := server(), server()
 		read := func(rt *runtime.Runtime, purpose string) string {
 			t.Helper()
-			secret, err := rt.Secret(t.Context(), purpose)
+			secret, err := rt.Secrets.Secret(t.Context(), purpose)
 			must(t, err)
 			return secret
 		}
@@ -73,7 +73,7 @@ func TestSecret_ResetIsSeenWithinAMinute(t *testing.T) {
 			}
 		}
 		<-time.After(59 * time.Second) // of the bubble's clock
-		must(t, one.ResetSecrets(t.Context()))
+		must(t, one.Secrets.Reset(t.Context()))
 		<-time.After(time.Second)
 		for purpose, secret := range before {
 			fresh := read(one, purpose)

@@ -24,7 +24,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	begun := make(chan error, 1)
 	rt.work.Go(func() { // ends with the commit queue at the latest
 		defer cancel()
-		begun <- rt.begin(background)
+		begun <- rt.Member.begin(background)
 	})
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
@@ -42,15 +42,15 @@ func (rt *Runtime) Start(ctx context.Context) error {
 			return trouble
 		case errors.Is(trouble, ErrDiskFull):
 			detach()
-			rt.starting.Store(true)
-			rt.work.Go(func() { rt.beginLate(begun) }) // likewise
+			rt.Member.starting.Store(true)
+			rt.work.Go(func() { rt.Member.beginLate(begun) }) // likewise
 			return nil
 		}
 	}
 }
 
 // begin joins the database and starts the work: see Start.
-func (mb *membership) begin(ctx context.Context) error {
+func (mb *Member) begin(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		err := mb.join(ctx)
 		if err == nil {
@@ -68,7 +68,7 @@ func (mb *membership) begin(ctx context.Context) error {
 
 // beginLate waits for a start that continues after Start has returned. An instance that cannot begin ends like a
 // fenced one, except for the error that Err returns.
-func (mb *membership) beginLate(begun <-chan error) {
+func (mb *Member) beginLate(begun <-chan error) {
 	err := <-begun
 	switch {
 	case err == nil:
@@ -83,10 +83,10 @@ func (mb *membership) beginLate(begun <-chan error) {
 
 // Fenced is closed when another instance took this one's place, or when a start failed after Start returned: nothing
 // can be written any more and the process should exit. An idle instance notices within Config.Heartbeat.
-func (mb *membership) Fenced() <-chan struct{} { return mb.work.Fenced() }
+func (mb *Member) Fenced() <-chan struct{} { return mb.work.Fenced() }
 
 // Err returns why Fenced is closed: ErrFenced, or the error of the start. It is nil before.
-func (mb *membership) Err() error {
+func (mb *Member) Err() error {
 	switch err := mb.unbegun.Load(); {
 	case err != nil:
 		return fmt.Errorf("start: %w", *err)
@@ -97,11 +97,11 @@ func (mb *membership) Err() error {
 }
 
 // Stopping reports whether Shutdown was called.
-func (mb *membership) Stopping() bool { return mb.work.Stopping() }
+func (mb *Member) Stopping() bool { return mb.work.Stopping() }
 
 // admits refuses requests that write while the runtime stops or the database does not commit, so that they do not
 // pile up.
-func (mb *membership) admits() error {
+func (mb *Member) admits() error {
 	if mb.Stopping() {
 		return ErrStopping
 	}
@@ -109,7 +109,7 @@ func (mb *membership) admits() error {
 }
 
 // writes is admits for requests that are also served while the runtime stops: those that end or remove runs.
-func (mb *membership) writes() error {
+func (mb *Member) writes() error {
 	if err := mb.ended(); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (mb *membership) writes() error {
 // Ready returns why the runtime cannot serve now: it stops or was fenced, the database does not commit or
 // answer, or a plugin is unhealthy. It is nil when all is well.
 func (rt *Runtime) Ready(ctx context.Context) error {
-	if err := rt.Serves(); err != nil {
+	if err := rt.Member.Serves(); err != nil {
 		return err
 	}
 	if err := rt.commits.Trouble(); err != nil {
@@ -134,7 +134,7 @@ func (rt *Runtime) Ready(ctx context.Context) error {
 		}
 		return err
 	}
-	if rt.starting.Load() {
+	if rt.Member.starting.Load() {
 		return ErrUnavailable
 	}
 	if err := rt.store.Ping(ctx); err != nil {
@@ -142,10 +142,6 @@ func (rt *Runtime) Ready(ctx context.Context) error {
 	}
 	return rt.Plugins().Check(ctx)
 }
-
-// Unwell returns the names of the plugins whose programs, servers or models fail, and of the agents with too many tools, with the reason
-// of each. The runtime is ready without them.
-func (rt *Runtime) Unwell() map[string]string { return rt.Plugins().Unwell() }
 
 // Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases the remaining
 // ones: they continue at the next start, or on another instance. It returns when
@@ -158,7 +154,7 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	rt.feeds.Close()
-	rt.leave()
+	rt.Member.leave()
 	rt.work.Abandon()
 	rt.changing.Lock()
 	defer rt.changing.Unlock()

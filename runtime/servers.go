@@ -19,8 +19,6 @@ type (
 	Identity = fleet.Identity
 	Server   = fleet.Server
 	Load     = fleet.Load
-
-	ServerCounts = fleet.Counts
 )
 
 // Roles of servers.
@@ -46,8 +44,8 @@ func (rt *Runtime) Servers(c Caller) ([]Server, error) {
 	return list, nil
 }
 
-// CountServers returns how many servers live, as this one has seen them some seconds ago.
-func (rt *Runtime) CountServers() ServerCounts { return rt.work.Fleet().Count() }
+// Fleet returns the other servers, as this one knows them.
+func (rt *Runtime) Fleet() *fleet.Fleet { return rt.work.Fleet() }
 
 var errServers = refuse(KindForbidden, "forbidden", "Your role may not see the servers")
 

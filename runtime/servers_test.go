@@ -90,7 +90,7 @@ func TestServers_ExecuteWhatOthersAccept(t *testing.T) {
 	refused(runtime.StartRequest{Agent: "hello"}, "unknown_agent", `There is no agent or workflow "hello"`)
 	late := a.run(a.start("late", "far", "go"))
 	a.until("a run whose label no server has waits for one", func() bool {
-		w := a.WaitOf(t.Context(), &late)
+		w := a.Logs.WaitOf(t.Context(), &late)
 		return late.Status == runtime.Queued && w != nil && w.Reason == "no_server"
 	})
 }
@@ -112,7 +112,7 @@ func TestServers_FailRunsWhoseAgentIsGone(t *testing.T) {
 	for _, s := range []runtime.Started{saved, running, queued} {
 		a.until("the run waits for a server", func() bool {
 			run := a.run(s)
-			w := a.WaitOf(t.Context(), &run)
+			w := a.Logs.WaitOf(t.Context(), &run)
 			return w != nil && w.Reason == "no_server" && w.Until.Sub(w.Since) == cfg.AgentGone
 		})
 		if s.RunID == saved.RunID {
@@ -195,7 +195,7 @@ func TestServers_RolesAndLabels(t *testing.T) {
 	gateway.wait(waits.RunID, runtime.Completed)
 	gateway.wait(gateway.start("4", "big", "go").RunID, runtime.Completed)
 	gateway.until("the gateway knows how many servers serve clients, and how many execute runs", func() bool {
-		return gateway.CountServers() == runtime.ServerCounts{Clients: 2, Runs: 2}
+		return gateway.Fleet().Count().Clients == 2 && gateway.Fleet().Count().Runs == 2
 	})
 	if len(onGateway) != 0 || len(gpu) < 2 || len(plain)+len(gpu) != 4 {
 		t.Errorf("the gateway has executed %d runs, the plain server %d, that with the label %d", len(onGateway), len(plain), len(gpu))
@@ -256,7 +256,7 @@ func TestServers_MayExecuteWhatTheyDoNotTell(t *testing.T) {
 	s := huge.startWorkflow("main", "flow", "go")
 	<-time.After(8 * time.Second) // a sweep
 	run := a.run(s)
-	if w := a.WaitOf(t.Context(), &run); w == nil || w.Reason != "server_limit" {
+	if w := a.Logs.WaitOf(t.Context(), &run); w == nil || w.Reason != "server_limit" {
 		t.Errorf("a run of what a was not told is %s and waits for %+v", run.Status, w)
 	}
 	if list := a.known(); len(list) != 2 || list[1].Offer != nil || list[1].Version != huge.known()[0].Version {
@@ -283,7 +283,7 @@ func TestServers_ExecuteRunsOfRemovedWorkflows(t *testing.T) {
 	queued := b.startWorkflow("queued", "short", "go")
 	lacks, _ := member(t, url, runtime.Config{}, asks)
 	b.down()
-	open, err := lacks.Interrupts(t.Context(), local, waiting.RunID)
+	open, err := lacks.Runs.Interrupts(t.Context(), local, waiting.RunID)
 	if err != nil || len(open) != 1 {
 		t.Fatal(open, err)
 	}
@@ -293,7 +293,7 @@ func TestServers_ExecuteRunsOfRemovedWorkflows(t *testing.T) {
 	for _, s := range []runtime.Started{waiting, running, queued} {
 		lacks.until("it waits for a server", func() bool {
 			run := lacks.run(s)
-			w := lacks.WaitOf(t.Context(), &run)
+			w := lacks.Logs.WaitOf(t.Context(), &run)
 			return w != nil && w.Reason == "no_server"
 		})
 	}

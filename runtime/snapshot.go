@@ -11,12 +11,12 @@ import (
 
 // Snapshot returns the thread as it is now. While a run executes it waits until the events that the run has emitted
 // so far are stored.
-func (rd *reader) Snapshot(ctx context.Context, of Log) (Snapshot, error) {
+func (rd *Logs) Snapshot(ctx context.Context, of Log) (Snapshot, error) {
 	return rd.latest(ctx, of, tail.LatestMessages)
 }
 
 // latest is Snapshot with the thread's newest limit stored messages.
-func (rd *reader) latest(ctx context.Context, of Log, limit int) (Snapshot, error) {
+func (rd *Logs) latest(ctx context.Context, of Log, limit int) (Snapshot, error) {
 	g, err := of.grant()
 	if err != nil {
 		return Snapshot{}, err
@@ -27,16 +27,16 @@ func (rd *reader) latest(ctx context.Context, of Log, limit int) (Snapshot, erro
 	return s, unavailable(data.Gone(err, ErrThreadNotFound))
 }
 
-// MessageFilter selects the messages that ThreadMessages returns.
+// MessageFilter selects the messages that Logs.Messages returns.
 type MessageFilter struct {
 	Before string // a message's id: return the messages before it; the newest when empty
 	Hidden bool   // include messages that an edit, another answer or a rewind has hidden; only stored messages then
 	Limit  int    // 0 means as many as fit; results of calls may be added to it
 }
 
-// ThreadMessages is Snapshot with the thread's messages that f selects, as many as fit 8 MB. Messages that Snapshot
+// Messages is Snapshot with the thread's messages that f selects, as many as fit 8 MB. Messages that Snapshot
 // includes are the same as there, also while they are being written.
-func (rd *reader) ThreadMessages(ctx context.Context, of Log, f MessageFilter) (Snapshot, error) {
+func (rd *Logs) Messages(ctx context.Context, of Log, f MessageFilter) (Snapshot, error) {
 	g, err := of.grant()
 	if err != nil {
 		return Snapshot{}, err
@@ -57,7 +57,7 @@ func (rd *reader) ThreadMessages(ctx context.Context, of Log, f MessageFilter) (
 
 // latestBefore returns a snapshot with the messages that f selects and maybe more, and where f.Before is in it, -1 if it has not been
 // found. It reads no more of a long thread than it needs.
-func (rd *reader) latestBefore(ctx context.Context, of Log, f MessageFilter) (s Snapshot, shown int, err error) {
+func (rd *Logs) latestBefore(ctx context.Context, of Log, f MessageFilter) (s Snapshot, shown int, err error) {
 	limit := tail.LatestMessages
 	if f.Limit > 0 {
 		limit = min(f.Limit, limit)
@@ -92,7 +92,7 @@ func cut(msgs []agui.Message) bool {
 
 // MessageRows returns the thread's messages with these ids, as they are stored. A message that is being written may
 // be missing.
-func (rd *reader) MessageRows(ctx context.Context, of Log, ids []string) ([]Message, error) {
+func (rd *Logs) MessageRows(ctx context.Context, of Log, ids []string) ([]Message, error) {
 	g, err := of.grant()
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (rd *reader) MessageRows(ctx context.Context, of Log, ids []string) ([]Mess
 
 // messagesBefore reads stored messages. If first is set, f.Before is the first message that the thread shows; it may
 // be unstored because it is still being written, and then no message is before it.
-func (rd *reader) messagesBefore(ctx context.Context, g grant, f MessageFilter, first bool) ([]agui.Message, error) {
+func (rd *Logs) messagesBefore(ctx context.Context, g grant, f MessageFilter, first bool) ([]agui.Message, error) {
 	before := int64(0)
 	if f.Before != "" {
 		var rows []Message
@@ -148,7 +148,7 @@ func (rd *reader) messagesBefore(ctx context.Context, g grant, f MessageFilter, 
 }
 
 // withoutResults removes results of calls that are on an earlier page: they are returned with their calls.
-func (rd *reader) withoutResults(ctx context.Context, g grant, hidden bool, rows []Message) ([]Message, error) {
+func (rd *Logs) withoutResults(ctx context.Context, g grant, hidden bool, rows []Message) ([]Message, error) {
 	calls := madeIn(rows)
 	missing := func(m Message) bool { return m.Role == agui.RoleTool && !calls[m.ToolCallID] }
 	if !slices.ContainsFunc(rows, missing) {
@@ -180,7 +180,7 @@ func callsOf(rows []Message) (ids []string) {
 }
 
 // withResults adds to messages from before a seq the results of their calls that were written at or after it.
-func (rd *reader) withResults(ctx context.Context, g grant, before int64, hidden bool, rows []Message) ([]Message, error) {
+func (rd *Logs) withResults(ctx context.Context, g grant, before int64, hidden bool, rows []Message) ([]Message, error) {
 	calls := callsOf(rows)
 	if before == 0 || len(calls) == 0 {
 		return rows, nil
@@ -197,7 +197,7 @@ func (rd *reader) withResults(ctx context.Context, g grant, before int64, hidden
 
 // RunSnapshot returns the thread as it was at the end of the run's latest span. For a run that has not started yet
 // the snapshot is empty.
-func (rd *reader) RunSnapshot(ctx context.Context, run *Run) (RunSnapshot, error) {
+func (rd *Logs) RunSnapshot(ctx context.Context, run *Run) (RunSnapshot, error) {
 	g, err := run.grant()
 	if err != nil {
 		return RunSnapshot{}, err
@@ -220,7 +220,7 @@ type EventQuery struct {
 // RunEvents returns up to q.Limit of the run's events that q admits, fewer when they are large, and the event behind
 // which, or with q.Back before which, the next page continues: 0 when no other admitted event is stored there. It
 // fails for an event beyond the end of the thread's log.
-func (rd *reader) RunEvents(ctx context.Context, run *Run, q EventQuery) (recs []*Record, next int64, err error) {
+func (rd *Logs) RunEvents(ctx context.Context, run *Run, q EventQuery) (recs []*Record, next int64, err error) {
 	g, err := run.grant()
 	if err != nil {
 		return nil, 0, err

@@ -35,18 +35,18 @@ func TestMessagesStandInTheOrderTheyBegan(t *testing.T) {
 		if _, err := run.CallTool(ctx, "add", nil); err != nil {
 			return agui.WorkerOutput{}, err
 		}
-		th, err := b.Thread(ctx, local, "main")
+		th, err := b.Threads.Get(ctx, local, "main")
 		if err != nil {
 			return agui.WorkerOutput{}, err
 		}
-		at, err = b.Snapshot(ctx, th)
+		at, err = b.Logs.Snapshot(ctx, th)
 		return agui.WorkerOutput{}, err
 	}}
 	pair := plugins.Workflow{Name: "pair", Nodes: []plugins.Node{{ID: "slow", Agent: "slow"}, {ID: "fast", Agent: "fast"}}}
 	b = open(t, runtime.Config{}, append(rich()[:1], slow, fast, pair)...)
 	b.wait(b.startWorkflow("main", "pair", "go").RunID, runtime.Completed)
 	th := b.found("main")
-	end, err := b.Snapshot(t.Context(), th)
+	end, err := b.Logs.Snapshot(t.Context(), th)
 	must(t, err)
 	want := []agui.Role{agui.RoleUser, agui.RoleReasoning, agui.RoleAssistant, agui.RoleTool}
 	for when, s := range map[string]runtime.Snapshot{"at work": at, "at rest": end} {
@@ -70,7 +70,7 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 	b.wait(b.start("main", "rich", "two").RunID, runtime.Completed)
 	b.appended(first.RunID, "three")
 	b.log("main")
-	run, err := b.Run(ctx, local, first.RunID)
+	run, err := b.Runs.Get(ctx, local, first.RunID)
 	must(t, err)
 	var want []int64
 	for _, r := range b.log("main") {
@@ -83,7 +83,7 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 		for _, most := range []int{0, 1, 3, 100} {
 			var got, back []int64
 			for q := (runtime.EventQuery{Limit: limit, Admit: everything, Most: most}); ; {
-				recs, next, err := b.RunEvents(ctx, &run, q)
+				recs, next, err := b.Logs.RunEvents(ctx, &run, q)
 				must(t, err)
 				for _, r := range recs {
 					got = append(got, r.ID)
@@ -93,7 +93,7 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 				}
 			}
 			for q := (runtime.EventQuery{Back: true, Limit: limit, Admit: everything, Most: most}); ; {
-				recs, prev, err := b.RunEvents(ctx, &run, q)
+				recs, prev, err := b.Logs.RunEvents(ctx, &run, q)
 				must(t, err)
 				var page []int64
 				for _, r := range recs {
@@ -112,12 +112,12 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 			}
 		}
 	}
-	s, err := b.RunSnapshot(ctx, &run)
+	s, err := b.Logs.RunSnapshot(ctx, &run)
 	must(t, err)
 	if s.After != want[len(want)-1] || s.Ended == nil || s.Ended.ID != s.After || s.Started == nil || s.Started.Event.Type() != agui.TypeRunStarted {
 		t.Errorf("the snapshot is of event %d, ended by %+v", s.After, s.Ended)
 	}
-	if recs, next, err := b.RunEvents(ctx, &run, runtime.EventQuery{After: s.After, Limit: 10, Admit: everything}); len(recs) != 0 || next != 0 || err != nil {
+	if recs, next, err := b.Logs.RunEvents(ctx, &run, runtime.EventQuery{After: s.After, Limit: 10, Admit: everything}); len(recs) != 0 || next != 0 || err != nil {
 		t.Errorf("behind the snapshot: %v, %v, %v", recs, next, err)
 	}
 }
@@ -141,7 +141,7 @@ func TestPagesOfMessagesKeepCallsAndResultsTogether(t *testing.T) {
 		for limit := 1; limit < 9; limit++ {
 			var got []string
 			for before, pages := "", 0; ; pages++ {
-				s, err := b.ThreadMessages(t.Context(), th, runtime.MessageFilter{Before: before, Hidden: hidden, Limit: limit})
+				s, err := b.Logs.Messages(t.Context(), th, runtime.MessageFilter{Before: before, Hidden: hidden, Limit: limit})
 				if err != nil || pages > 10 {
 					t.Fatalf("%d pages, %v", pages, err)
 				}

@@ -65,68 +65,72 @@ type StartRequest struct {
 // the replaced runs are over. If it refuses, it fails with an *Error and nothing has changed, unless the Code is
 // outcome_unknown: then the run may still begin later, and the caller must not change any data that req refers to.
 func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (Started, error) {
-	if err := c.check(); err != nil {
-		return Started{}, err
-	}
-	if err := rt.admits(); err != nil {
+	if err := cmp.Or(c.check(), rt.Member.admits()); err != nil {
 		return Started{}, err
 	}
 	return withTimeout(rt, func() (Started, error) {
-		if err := rt.check(c, &req); err != nil {
-			return rt.refused(ctx, c, &req, err)
+		s := starting{rt: rt, c: c, req: &req}
+		if err := s.check(); err != nil {
+			return s.refused(ctx, err)
 		}
-		return rt.tracedStart(ctx, c, &req)
+		if rt.cfg.Tracer == nil {
+			return s.start(ctx)
+		}
+		traced, end := rt.cfg.Tracer.Begin(ctx, Op{Kind: OpStart, Name: req.Agent + req.WorkflowID + req.Tool, Run: req.RunID, Thread: req.ThreadID})
+		started, err := s.start(traced)
+		end(End{Run: started.RunID, Thread: started.ThreadID, Err: err})
+		return started, err
 	}, req.Late)
 }
 
-func (rt *Runtime) tracedStart(ctx context.Context, c Caller, req *StartRequest) (Started, error) {
-	if rt.cfg.Tracer == nil {
-		return rt.startRun(ctx, c, req)
-	}
-	traced, end := rt.cfg.Tracer.Begin(ctx, Op{Kind: OpStart, Name: req.Agent + req.WorkflowID + req.Tool, Run: req.RunID, Thread: req.ThreadID})
-	started, err := rt.startRun(traced, c, req)
-	end(End{Run: started.RunID, Thread: started.ThreadID, Err: err})
-	return started, err
-}
-
-func (rt *Runtime) startRun(ctx context.Context, c Caller, req *StartRequest) (Started, error) {
+// start prepares the request and has it decided, again if the thread has changed meanwhile.
+func (s *starting) start(ctx context.Context) (Started, error) {
 	for attempt := 0; ; {
-		s := starting{rt: rt, c: c, req: req}
-		err := s.decide(ctx)
-		if errors.Is(err, decide.ErrStale) && ctx.Err() == nil {
-			continue
+		*s = starting{rt: s.rt, c: s.c, req: s.req}
+		cmd, err := s.prepare(ctx)
+		prepared := err == nil // all checks before the decision have passed
+		if prepared {
+			s.out, err = s.rt.work.Start(ctx, cmd)
 		}
-		if errors.Is(err, ErrUnavailable) && attempt < readAttempts && ctx.Err() == nil { // nothing has been decided
+		switch {
+		case err == nil:
+			return s.accepted(ctx)
+		case errors.Is(err, decide.ErrStale) && ctx.Err() == nil:
+		case errors.Is(err, ErrUnavailable) && attempt < readAttempts && ctx.Err() == nil: // nothing has been decided
 			commit.Pause(ctx, attempt)
 			attempt++
-			continue
-		}
-		if err != nil && !s.prepared {
-			return rt.refused(ctx, c, req, unavailable(err))
-		}
-		if err != nil {
+		case prepared:
 			return Started{}, unavailable(err)
+		default:
+			return s.refused(ctx, unavailable(err))
 		}
-		for _, r := range s.replaces() {
-			if run := (RunHead{Key: r.RunKey, ThreadKey: s.out.Thread, Project: s.c.project, Generation: r.Generation}); rt.work.CancelAll([]RunHead{run}, decide.By{}) != nil {
+	}
+}
+
+// accepted ends the runs that the request replaces, and answers it.
+func (s *starting) accepted(ctx context.Context) (Started, error) {
+	if s.out.Run.Key == s.run.Key { // otherwise the request answered or repeated another run
+		for _, r := range s.out.Run.Replaces {
+			run := RunHead{Key: r.RunKey, ThreadKey: s.out.Thread, Project: s.c.project, Generation: r.Generation}
+			if s.rt.work.CancelAll([]RunHead{run}, decide.By{}) != nil {
 				break // the run waits for its cancellation, also after a crash
 			}
 		}
-		if s.out.Started.Replayed {
-			if err := s.recall(ctx); err != nil {
-				return Started{}, unavailable(err)
-			}
-		}
-		return s.started(), nil
 	}
+	if s.out.Started.Replayed {
+		if err := s.recall(ctx); err != nil {
+			return Started{}, unavailable(err)
+		}
+	}
+	return s.started(), nil
 }
 
 // readAttempts is how often a request is prepared again after a broken connection.
 const readAttempts = 5
 
 // check refuses a request for errors that show without the thread.
-func (rt *Runtime) check(c Caller, req *StartRequest) error {
-	offered := rt.Offered(c)
+func (s *starting) check() error {
+	rt, c, req, offered := s.rt, s.c, s.req, s.rt.Offered(s.c)
 	if req.Agent != "" && req.WorkflowID != "" || req.Tool != "" && req.Agent+req.WorkflowID != "" {
 		return refuse(KindInvalid, "invalid_request", "Give agent or workflowId, not both")
 	}
@@ -148,7 +152,7 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 	if req.RewindTo != "" && len(req.Resume) > 0 {
 		return refuse(KindInvalid, "invalid_request", "Give resume or rewindTo, not both: an answer goes on with its run")
 	}
-	if err := rt.checkOverrides(c, offered, req); err != nil {
+	if err := s.checkOverrides(offered); err != nil {
 		return err
 	}
 	switch req.Multitask {
@@ -235,14 +239,12 @@ func checkObject(what string, raw json.RawMessage) error {
 	return nil
 }
 
-// starting is a request until its decision.
+// starting is a request until its answer.
 type starting struct {
 	rt  *Runtime
 	c   Caller
 	req *StartRequest
 	out *decide.Decided
-
-	prepared bool // all checks before the decision have passed
 
 	th     data.Thread
 	at     grant // grant of th, unless the request begins it
@@ -254,17 +256,6 @@ type starting struct {
 	answers map[string]bool // the interrupts that the request answers, including calls of the client's own tools
 }
 
-// decide prepares the request and waits for its decision.
-func (s *starting) decide(ctx context.Context) error {
-	cmd, err := s.prepare(ctx)
-	if err != nil {
-		return err
-	}
-	s.prepared = true
-	s.out, err = s.rt.work.Start(ctx, cmd)
-	return err
-}
-
 // started returns the answer with a grant to read its run.
 func (s *starting) started() Started {
 	out := s.out.Started
@@ -272,24 +263,12 @@ func (s *starting) started() Started {
 	return grantedStart(s.c.project, s.c.user, out)
 }
 
-// replaces returns the runs that the request has begun to replace.
-func (s *starting) replaces() []data.Replaced {
-	if s.out.Run.Key != s.run.Key { // the request answered or repeated another run
-		return nil
-	}
-	return s.out.Run.Replaces
-}
-
 // prepare reads the data that the decision is based on, and does the slow work.
 func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
-	if err := s.readThread(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.reconcile(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.newRun(ctx); err != nil {
-		return nil, err
+	for _, read := range []func(context.Context) error{s.readThread, s.reconcile, s.newRun} {
+		if err := read(ctx); err != nil {
+			return nil, err
+		}
 	}
 	c := &decide.Start{
 		Thread: s.th, New: s.first, Run: s.run, Named: s.req.RunID != "", BodyHash: s.req.BodyHash,
@@ -304,7 +283,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	}
 	var err error
 	if !s.first {
-		if c.Answers, err = s.rt.keyed.answers(ctx, s.rt.work, s.at, s.req, s.plan.known, s.rt.responder(s.c)); err != nil {
+		if c.Answers, err = s.rt.keyed.answers(ctx, s.rt.work, s.at, s.req, s.plan.known, s.rt.Runs.responder(s.c)); err != nil {
 			return nil, err
 		}
 		if s.answers = make(map[string]bool); c.Answers != nil {

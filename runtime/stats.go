@@ -60,7 +60,7 @@ func (rt *Runtime) Statistics(ctx context.Context, c Caller, w Window) (Statisti
 	if c.role < RoleViewer && rt.cfg.Accounts {
 		return Statistics{}, errViewers
 	}
-	s := Statistics{Window: w, To: time.Now().UTC().Truncate(time.Millisecond), Self: rt.instance, Versions: make(map[string]string)}
+	s := Statistics{Window: w, To: time.Now().UTC().Truncate(time.Millisecond), Self: rt.Member.Instance, Versions: make(map[string]string)}
 	var counted, length time.Duration
 	switch w {
 	case LastHour:

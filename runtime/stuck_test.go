@@ -35,7 +35,7 @@ func TestSnapshotThatWaitsIsRefusedWhenTheDatabaseGoes(t *testing.T) {
 	<-s.asked // a commit hangs, and the runtime has not noticed the outage yet
 	got := make(chan error, 1)
 	go func() {
-		_, err := b.Snapshot(t.Context(), th)
+		_, err := b.Logs.Snapshot(t.Context(), th)
 		got <- err
 	}()
 	for deadline := time.Now().Add(patience); !waits("work.(*runs).await("); <-tick() {

@@ -87,7 +87,7 @@ func TestSuspects(t *testing.T) {
 		wants(time.Minute, "old after 30s", "second after 31s", "third after 32s")
 		crash()
 		wants(time.Minute)
-		if run, err := rt.Run(t.Context(), local, "third"); err != nil || run.Status != runtime.Failed || run.Error.Code != "crash_loop" {
+		if run, err := rt.Runs.Get(t.Context(), local, "third"); err != nil || run.Status != runtime.Failed || run.Error.Code != "crash_loop" {
 			t.Errorf("the run is %s: %+v, %v", run.Status, run.Error, err)
 		}
 		if err := rt.Shutdown(t.Context()); err != nil {

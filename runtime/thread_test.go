@@ -69,7 +69,7 @@ var pickTool = []agui.Tool{{Name: "pick", Parameters: []byte(`{"type":"object"}`
 func pending(b *bench, run string) string {
 	b.t.Helper()
 	b.wait(run, runtime.Waiting)
-	ins, err := b.Interrupts(context.Background(), local, run)
+	ins, err := b.Runs.Interrupts(context.Background(), local, run)
 	if err != nil || len(ins) != 1 {
 		b.t.Fatalf("interrupts %v, %v", ins, err)
 	}
@@ -113,7 +113,7 @@ func TestReaderOfADiscardedRunWaitsForNoOther(t *testing.T) {
 	b.start("other", "holder", "go")
 	discarded, next := b.start("main", "hello", "second"), b.start("main", "hello", "third")
 	b.cancel(discarded.RunID)
-	cur, err := b.ReadRun(t.Context(), discarded)
+	cur, err := b.Logs.ReadRun(t.Context(), discarded)
 	must(t, err)
 	defer cur.Close()
 	recs, err := cur.Next(t.Context())

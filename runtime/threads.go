@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -13,18 +14,43 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// Threads lists the caller's own threads, without their states, latest activity first.
-func (ct *catalog) Threads(ctx context.Context, c Caller, f ThreadFilter) (Page[ListedThread], error) {
-	return ct.threads(ctx, c, c.user, f)
+// Threads finds and lists threads and their users for a caller. It changes nothing.
+type Threads struct {
+	store    data.ByProject
+	accounts bool        // see Config.Accounts
+	searches *quota.Pool // under way
 }
 
-// ThreadsOfAll lists the threads that the caller may see: its own, or those of all users of its project.
-func (ct *catalog) ThreadsOfAll(ctx context.Context, c Caller, f ThreadFilter) (Page[ListedThread], error) {
-	return ct.threads(ctx, c, c.only(), f)
+// Get finds a thread the caller may see: by the caller's own name for it, or by its conversationId.
+func (ts *Threads) Get(ctx context.Context, c Caller, name string) (Thread, error) {
+	if err := c.check(); err != nil {
+		return Thread{}, err
+	}
+	if !ValidName(name) {
+		return Thread{}, ErrThreadNotFound
+	}
+	th, err := ts.store.ThreadByID(ctx, c.project, c.user, name)
+	if errors.Is(err, ErrNotFound) {
+		th, err = ts.store.ThreadByConversation(ctx, c.project, name)
+	}
+	if err := c.lookupErr(err, th.User, ErrThreadNotFound); err != nil {
+		return Thread{}, err
+	}
+	return granted(th), nil
 }
 
-// threads lists the threads of a user, or with "" of the caller's project.
-func (ct *catalog) threads(ctx context.Context, c Caller, user string, f ThreadFilter) (Page[ListedThread], error) {
+// List lists the caller's own threads, without their states, latest activity first.
+func (ts *Threads) List(ctx context.Context, c Caller, f ThreadFilter) (Page[ListedThread], error) {
+	return ts.list(ctx, c, c.user, f)
+}
+
+// ListAll lists the threads that the caller may see: its own, or those of all users of its project.
+func (ts *Threads) ListAll(ctx context.Context, c Caller, f ThreadFilter) (Page[ListedThread], error) {
+	return ts.list(ctx, c, c.only(), f)
+}
+
+// list lists the threads of a user, or with "" of the caller's project.
+func (ts *Threads) list(ctx context.Context, c Caller, user string, f ThreadFilter) (Page[ListedThread], error) {
 	if err := c.check(); err != nil {
 		return Page[ListedThread]{}, err
 	}
@@ -33,22 +59,22 @@ func (ct *catalog) threads(ctx context.Context, c Caller, user string, f ThreadF
 	}
 	f.Project, f.User = c.project, user
 	if f.Searches() {
-		end, err := ct.search(c)
+		end, err := beginSearch(ts.searches, c)
 		if err != nil {
 			return Page[ListedThread]{}, err
 		}
 		defer end()
 	}
-	threads, err := ct.store.Threads(ctx, f)
+	threads, err := ts.store.Threads(ctx, f)
 	return threads, unavailable(err)
 }
 
 // Users lists the users with threads in the caller's project. With accounts it requires a role that sees all of them.
-func (ct *catalog) Users(ctx context.Context, c Caller, f UserFilter) (Page[ThreadUser], error) {
+func (ts *Threads) Users(ctx context.Context, c Caller, f UserFilter) (Page[ThreadUser], error) {
 	if err := c.check(); err != nil {
 		return Page[ThreadUser]{}, err
 	}
-	if c.role < RoleViewer && ct.accounts {
+	if c.role < RoleViewer && ts.accounts {
 		return Page[ThreadUser]{}, errViewers
 	}
 	if err := checkText(f.Text); err != nil {
@@ -56,13 +82,13 @@ func (ct *catalog) Users(ctx context.Context, c Caller, f UserFilter) (Page[Thre
 	}
 	f.Project = c.project
 	if f.Searches() {
-		end, err := ct.search(c)
+		end, err := beginSearch(ts.searches, c)
 		if err != nil {
 			return Page[ThreadUser]{}, err
 		}
 		defer end()
 	}
-	users, err := ct.store.Users(ctx, f)
+	users, err := ts.store.Users(ctx, f)
 	return users, unavailable(err)
 }
 
@@ -79,16 +105,16 @@ const (
 	maxMetadata = 64 << 10
 )
 
-// UpdateThread changes a thread's title, metadata or archived mark, and returns the thread as Threads lists it. The
+// UpdateThread changes a thread's title, metadata or archived mark, and returns the thread as Threads.List does. The
 // update is not an activity: the thread keeps its place in the list.
 func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p ThreadPatch) (ListedThread, error) {
-	if err := rt.admits(); err != nil {
+	if err := rt.Member.admits(); err != nil {
 		return ListedThread{}, err
 	}
 	if err := p.check(); err != nil {
 		return ListedThread{}, err
 	}
-	found, err := rt.ownThread(ctx, c, name)
+	found, err := rt.Threads.own(ctx, c, name)
 	if err != nil {
 		return ListedThread{}, err
 	}
@@ -100,22 +126,22 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 		if _, err := rt.work.Decide(quota.OwnerOf(c.project, c.user), patch); err != nil {
 			return ListedThread{}, unavailable(err)
 		}
-		return rt.listed(ctx, c, found.Key)
+		return rt.Threads.listed(ctx, c, found.Key)
 	}, nil)
 }
 
-// ThreadAsListed returns a thread that the caller may see, by its user's name for it or its conversationId, as
-// Threads lists it.
-func (ct *catalog) ThreadAsListed(ctx context.Context, c Caller, name string) (ListedThread, error) {
-	found, err := ct.Thread(ctx, c, name)
+// Listed returns a thread that the caller may see, by its user's name for it or its conversationId, as
+// List lists it.
+func (ts *Threads) Listed(ctx context.Context, c Caller, name string) (ListedThread, error) {
+	found, err := ts.Get(ctx, c, name)
 	if err != nil {
 		return ListedThread{}, err
 	}
-	return ct.listed(ctx, c, found.Key)
+	return ts.listed(ctx, c, found.Key)
 }
 
-func (ct *catalog) listed(ctx context.Context, c Caller, key int64) (ListedThread, error) {
-	listed, err := ct.store.ListedThread(ctx, c.project, key)
+func (ts *Threads) listed(ctx context.Context, c Caller, key int64) (ListedThread, error) {
+	listed, err := ts.store.ListedThread(ctx, c.project, key)
 	return listed, unavailable(data.Gone(err, ErrThreadNotFound))
 }
 
@@ -139,9 +165,9 @@ func (p *ThreadPatch) check() error {
 	return nil
 }
 
-// ownThread finds a thread the caller may change.
-func (ct *catalog) ownThread(ctx context.Context, c Caller, name string) (Thread, error) {
-	th, err := ct.Thread(ctx, c, name)
+// own finds a thread the caller may change.
+func (ts *Threads) own(ctx context.Context, c Caller, name string) (Thread, error) {
+	th, err := ts.Get(ctx, c, name)
 	if err == nil && !c.changes(th.User) {
 		return Thread{}, refuse(KindForbidden, "forbidden", "Your role may not change this thread")
 	}

@@ -20,7 +20,7 @@ import (
 // titles returns the caller's listed threads, each with its title and the status of its run.
 func (b *bench) titles() (all []string) {
 	b.t.Helper()
-	list, err := b.Threads(context.Background(), local, runtime.ThreadFilter{Count: true})
+	list, err := b.Threads.List(context.Background(), local, runtime.ThreadFilter{Count: true})
 	if err != nil || list.Total != len(list.Rows) {
 		b.t.Fatalf("%d of %d threads, %v", len(list.Rows), list.Total, err)
 	}
@@ -58,7 +58,7 @@ func TestRenameKeepsTheThreadsPlace(t *testing.T) {
 	if diff := cmp.Diff([]string{`a "meanwhile" gated COMPLETED`, `c "" echo COMPLETED`, `b "my title" echo COMPLETED`}, b.titles()); diff != "" {
 		t.Error(diff)
 	}
-	before, err := b.Thread(ctx, local, "a")
+	before, err := b.Threads.Get(ctx, local, "a")
 	if err != nil || string(before.Metadata) != `{"a":[1]}` {
 		t.Fatalf("%+v, %v", before, err)
 	}
@@ -67,7 +67,7 @@ func TestRenameKeepsTheThreadsPlace(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	after, err := b.Thread(ctx, local, "a")
+	after, err := b.Threads.Get(ctx, local, "a")
 	before.Title, before.Metadata = "", nil
 	if diff := cmp.Diff(before.Thread, after.Thread); diff != "" || err != nil {
 		t.Errorf("%v, %s", err, diff)

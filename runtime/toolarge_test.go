@@ -186,7 +186,7 @@ func saysAndAsks(name string, size int, on <-chan struct{}) agent {
 // answerAs answers the one question of a run.
 func (b *bench) answerAs(who runtime.Caller, id string) {
 	b.t.Helper()
-	asked, err := b.Interrupts(b.t.Context(), who, id)
+	asked, err := b.Runs.Interrupts(b.t.Context(), who, id)
 	if err != nil || len(asked) != 1 {
 		b.t.Fatal(asked, err)
 	}
@@ -208,7 +208,7 @@ func TestLongAnswerIsShown(t *testing.T) {
 	th := b.found("main")
 	before := ""
 	for _, question := range []string{"two", "one"} {
-		s, err := b.ThreadMessages(t.Context(), th, runtime.MessageFilter{Before: before})
+		s, err := b.Logs.Messages(t.Context(), th, runtime.MessageFilter{Before: before})
 		if err != nil || len(s.Messages) != 2 || s.Messages[0].Content != question || s.Messages[1].Content != long {
 			t.Fatalf("before %q there are %d messages, not those of %s, %v", before, len(s.Messages), question, err)
 		}
@@ -235,7 +235,7 @@ func TestLongAnswerIsCutAtTheEnd(t *testing.T) {
 	}})
 	for size := 8 << 10; size < 128<<10; size += 8 << 10 {
 		run := b.wait(b.start("main", "says", fmt.Sprint(size)).RunID, runtime.Completed, runtime.Failed)
-		said, err := b.Messages(t.Context(), local, run.ID, 0, 10)
+		said, err := b.Runs.Messages(t.Context(), local, run.ID, 0, 10)
 		if err != nil || run.Error != nil || len(said.Rows) != 2 || len(said.Rows[1].Content) != size {
 			t.Errorf("with an answer of %d bytes the run has failed with %v and has %d messages, %v", size, run.Error, len(said.Rows), err)
 		}

@@ -40,7 +40,7 @@ func TestServers_SeeTheEndOfARunThatNobodyExecutes(t *testing.T) {
 	next := y.start("main", "hello", "go")
 	y.until("it waits for the limit", func() bool {
 		run := y.run(next)
-		w := y.WaitOf(t.Context(), &run)
+		w := y.Logs.WaitOf(t.Context(), &run)
 		return w != nil && w.Reason == "user_limit"
 	})
 	if _, err := y.Cancel(t.Context(), local, left.RunID); err != nil {

@@ -42,9 +42,6 @@ func (rt *Runtime) Usage(ctx context.Context, c Caller, f UsageFilter) ([]UsageS
 	return list, nil
 }
 
-// Currency returns the currency of costs, empty if nothing has a price.
-func (rt *Runtime) Currency() string { return rt.cfg.Prices.Currency }
-
 // Budgets returns the budgets of the caller's project with their use. Users see those of the project and its agents, and their own.
 func (rt *Runtime) Budgets(c Caller) ([]BudgetState, error) {
 	if err := c.check(); err != nil {

@@ -16,18 +16,24 @@ const (
 	maxViewQuery = 2 << 10 // bytes
 )
 
-// Views returns the caller's views.
-func (rt *Runtime) Views(ctx context.Context, c Caller) ([]SavedView, error) {
+// Views has the lists of runs that users have saved.
+type Views struct {
+	store  data.Saved
+	member *Member
+}
+
+// Get returns the caller's views.
+func (vs *Views) Get(ctx context.Context, c Caller) ([]SavedView, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	views, err := rt.store.Views(ctx, c.project, c.user)
+	views, err := vs.store.Views(ctx, c.project, c.user)
 	return views, unavailable(err)
 }
 
-// PutViews replaces the caller's views. Of two that are put at once the last one stays.
-func (rt *Runtime) PutViews(ctx context.Context, c Caller, views []SavedView) error {
-	if err := rt.admits(); err != nil {
+// Put replaces the caller's views. Of two that are put at once the last one stays.
+func (vs *Views) Put(ctx context.Context, c Caller, views []SavedView) error {
+	if err := vs.member.admits(); err != nil {
 		return err
 	}
 	if err := c.check(); err != nil {
@@ -50,5 +56,5 @@ func (rt *Runtime) PutViews(ctx context.Context, c Caller, views []SavedView) er
 		}
 		names[v.Name] = true
 	}
-	return unavailable(rt.store.PutViews(ctx, c.project, c.user, views))
+	return unavailable(vs.store.PutViews(ctx, c.project, c.user, views))
 }

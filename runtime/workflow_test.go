@@ -64,7 +64,7 @@ func TestWorkflowRunsAGraph(t *testing.T) {
 	if want := `<left of Q+right of Q+sum {"n":9}>`; *run.OutputSummary != want {
 		t.Errorf("output %q, want %q", *run.OutputSummary, want)
 	}
-	nodes, err := b.Nodes(context.Background(), local, s.RunID)
+	nodes, err := b.Runs.Nodes(context.Background(), local, s.RunID)
 	must(t, err)
 	status := map[string]runtime.Status{}
 	for _, n := range nodes {
@@ -90,7 +90,7 @@ func TestRetriesWithBackoffThenCompletes(t *testing.T) {
 	s := b.startWorkflow("main", "flow", "x")
 	checkLog(t, b.log("main"))
 	b.wait(s.RunID, runtime.Completed)
-	steps, err := rows(b.Steps(context.Background(), local, s.RunID, 0, 10))
+	steps, err := rows(b.Runs.Steps(context.Background(), local, s.RunID, 0, 10))
 	if err != nil || len(steps) != 3 || steps[0].Status != runtime.Failed || steps[2].Status != runtime.Completed {
 		t.Errorf("steps %+v, %v", steps, err)
 	}
@@ -118,7 +118,7 @@ func TestCancelDuringBackoff(t *testing.T) {
 	if end, ok := recs[len(recs)-1].Event.(agui.RunFinished); !ok || end.Outcome.Type != agui.OutcomeCancelled {
 		t.Errorf("the log ends with %+v", recs[len(recs)-1].Event)
 	}
-	nodes, err := b.Nodes(context.Background(), local, s.RunID)
+	nodes, err := b.Runs.Nodes(context.Background(), local, s.RunID)
 	if err != nil || len(nodes) != 1 || nodes[0].Status != runtime.Cancelled {
 		t.Errorf("nodes %+v, %v", nodes, err)
 	}
@@ -272,7 +272,7 @@ func TestStepTimeoutAbandonsTheWorker(t *testing.T) {
 	}
 	checkLog(t, b.log("main"))
 	next := b.start("other", "deaf", "x") // the abandoned worker keeps its slot
-	if run, _ := b.Run(context.Background(), local, next.RunID); run.Status != runtime.Queued {
+	if run, _ := b.Runs.Get(context.Background(), local, next.RunID); run.Status != runtime.Queued {
 		t.Errorf("the next run is %s", run.Status)
 	}
 	close(leave)

@@ -42,7 +42,7 @@ func Example() {
 	streams := transports.NewStreams(transports.StreamConfig{Runtime: rt})
 	server, err := transports.New(
 		transports.Config{Runtime: rt, Streams: streams, Listen: "127.0.0.1:0"},
-		sse.Transport{Runtime: rt, Streams: streams},
+		sse.Transport{Streams: streams},
 		rest.Transport{Runtime: rt, Streams: streams},
 		ws.Transport{Runtime: rt, Streams: streams},
 	)

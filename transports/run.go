@@ -44,13 +44,13 @@ func (s *Streams) ServeRun(c *fiber.Ctx, r RunStream) error {
 
 // ShowRun writes the events of ServeRun to w. It returns when all are written, or with stream.ErrGone.
 func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) error {
-	defer s.rt.ShowRun()()
+	defer s.rt.Logs.ShowRun()()
 	w.Describe("run", r.Started.RunID, "thread", r.Started.ThreadID, "user", r.Caller.User(), "project", r.Caller.Project())
 	tie := (*ownership.Tie)(nil)
 	if !r.Background {
 		tie = s.TieRun(owner{w, ctx.Done()}, r.Caller, r.Key, r.Started)
 	}
-	cur, err := s.rt.ReadRunBehind(context.WithoutCancel(ctx), r.Started, r.Got) // a client that has left may come back
+	cur, err := s.rt.Logs.ReadRunBehind(context.WithoutCancel(ctx), r.Started, r.Got) // a client that has left may come back
 	if err != nil {
 		tie.Release()
 		return s.interrupt(w, r.log(s.log), err, r.Projection, r.Framing)

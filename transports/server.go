@@ -287,7 +287,7 @@ func (s *Server) guard(c *fiber.Ctx) (err error) {
 		}
 	}()
 	secure(c)
-	if err := framed(&c.Request().Header); err != nil {
+	if err := unambiguous(&c.Request().Header); err != nil {
 		c.Context().SetConnectionClose()
 		return err
 	}

@@ -30,7 +30,7 @@ const maxGather = 1000
 // View reads a request for the log of the thread in c's path. It fails for a thread that the caller may not see,
 // for a query that it cannot read, and for a cursor beyond the log's end.
 func (s *Streams) View(c *fiber.Ctx, who runtime.Caller) (*View, error) {
-	th, err := s.rt.Thread(c.UserContext(), who, wire.Unescape(c.Params("thread_id")))
+	th, err := s.rt.Threads.Get(c.UserContext(), who, wire.Unescape(c.Params("thread_id")))
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (s *Streams) View(c *fiber.Ctx, who runtime.Caller) (*View, error) {
 	if err := v.parse(c); err != nil {
 		return nil, err
 	}
-	cur, err := s.rt.Read(c.UserContext(), th, v.After, v.Follow)
+	cur, err := s.rt.Logs.Read(c.UserContext(), th, v.After, v.Follow)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (s *Streams) View(c *fiber.Ctx, who runtime.Caller) (*View, error) {
 
 // Feed opens a cursor for v, in projection p. Close the cursor when done.
 func (s *Streams) Feed(ctx context.Context, v *View, p agui.Projection) (*fanout.Feed, error) {
-	cur, err := s.rt.Read(ctx, v.Thread, v.After, v.Follow)
+	cur, err := s.rt.Logs.Read(ctx, v.Thread, v.After, v.Follow)
 	if err != nil {
 		return nil, cmp.Or(context.Cause(ctx), err) // the store does not return the cause of a cancelled read
 	}

@@ -92,7 +92,7 @@ func main() {
 		}
 		measure := "upward arrows in " + path
 		limit, listed := limits[measure]
-		if up, all := upward(p); len(up) > maxUpward || listed {
+		if up, all := upward(p); len(up) > maxUpward || listed || slices.Contains(os.Args[1:], path) {
 			report(measure, len(up), max(limit, maxUpward), fmt.Sprintf("of %d", all))
 			if slices.Contains(os.Args[1:], path) {
 				fmt.Println(strings.Join(up, "\n"))

@@ -74,7 +74,7 @@ func (b *bench) crash() {
 	old, closeStore := b.Runtime, b.close
 	b.up()
 	_, _ = old.StartRun(context.Background(), local, runtime.StartRequest{Agent: "assistant"})
-	<-old.Fenced()
+	<-old.Member.Fenced()
 	b.t.Cleanup(func() {
 		_ = old.Shutdown(context.Background())
 		_ = closeStore()
@@ -101,7 +101,7 @@ func (b *bench) wait(run string, want ...runtime.Status) runtime.Run {
 	b.t.Helper()
 	deadline := time.Now().Add(10 * time.Minute)
 	for {
-		r, err := b.Run(context.Background(), local, run)
+		r, err := b.Runs.Get(context.Background(), local, run)
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func (b *bench) wait(run string, want ...runtime.Status) runtime.Run {
 // modelCalls returns the calls of models in a run.
 func (b *bench) modelCalls(run string) []runtime.ModelCall {
 	b.t.Helper()
-	page, err := b.ModelCalls(context.Background(), local, run, "", 100)
+	page, err := b.Runs.ModelCalls(context.Background(), local, run, "", 100)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -135,11 +135,11 @@ func (b *bench) eventsOf(thread string) (evs []agui.Event) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	th, err := b.Thread(ctx, local, thread)
+	th, err := b.Threads.Get(ctx, local, thread)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	cur, err := b.Read(ctx, th, 0, false)
+	cur, err := b.Logs.Read(ctx, th, 0, false)
 	if err != nil {
 		b.t.Fatal(err)
 	}

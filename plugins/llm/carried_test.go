@@ -309,11 +309,11 @@ func TestCarried_NotFromClients(t *testing.T) {
 		server, m, _ := thinker(t, name, looks(1), tells(1), looks(2), tells(2))
 		b := open(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}}), echo("look"))
 		b.wait(b.start("question").RunID, runtime.Completed)
-		th, err := b.Thread(t.Context(), local, "main")
+		th, err := b.Threads.Get(t.Context(), local, "main")
 		if err != nil {
 			t.Fatal(err)
 		}
-		snap, err := b.Snapshot(t.Context(), th)
+		snap, err := b.Logs.Snapshot(t.Context(), th)
 		if err != nil {
 			t.Fatal(err)
 		}

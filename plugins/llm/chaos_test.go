@@ -200,7 +200,7 @@ func (b *bench) say(t *testing.T, agent, text string) runtime.Started {
 func (b *bench) ended(t *testing.T, run string, cancel func() bool) runtime.Run {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); {
-		r, err := b.Run(t.Context(), local, run)
+		r, err := b.Runs.Get(t.Context(), local, run)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -180,7 +180,7 @@ func (m *marked) play(t *testing.T, a plugins.Agent) {
 	}
 	answered := 0
 	for b.wait(s.RunID, runtime.Waiting, runtime.Completed).Status == runtime.Waiting {
-		asked, err := b.Interrupts(t.Context(), local, s.RunID)
+		asked, err := b.Runs.Interrupts(t.Context(), local, s.RunID)
 		if err != nil || len(asked) != 1 {
 			t.Fatal(asked, err)
 		}
@@ -321,7 +321,7 @@ func (m *marked) parts(msg *agui.Message) {
 func (m *marked) attach(t *testing.T, b *bench, msg *agui.Message) {
 	t.Helper()
 	text := []byte("text " + m.mark("Attachment"))
-	a, err := b.AddAttachment(t.Context(), local, runtime.Upload{Filename: m.mark("Attachment.Filename") + ".txt", Type: "text/plain", Body: bytes.NewReader(text)})
+	a, err := b.Uploads.Add(t.Context(), local, runtime.Upload{Filename: m.mark("Attachment.Filename") + ".txt", Type: "text/plain", Body: bytes.NewReader(text)})
 	if err != nil {
 		t.Fatal(err)
 	}

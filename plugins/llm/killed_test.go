@@ -69,14 +69,14 @@ func serve(dir, url string) error {
 	if err := rt.Start(ctx); err != nil {
 		return err
 	}
-	if _, err := rt.Run(ctx, local, "r"); err != nil { // the first process
+	if _, err := rt.Runs.Get(ctx, local, "r"); err != nil { // the first process
 		req := runtime.StartRequest{Agent: "assistant", ThreadID: "main", RunID: "r", Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}}}
 		if _, err := rt.StartRun(ctx, local, req); err != nil {
 			return err
 		}
 	}
 	for {
-		run, err := rt.Run(ctx, local, "r")
+		run, err := rt.Runs.Get(ctx, local, "r")
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ func TestTools_ApprovalsAreSeparate(t *testing.T) {
 	s := b.start("go")
 	b.wait(s.RunID, runtime.Waiting)
 	b.crash()
-	asked, err := b.Interrupts(context.Background(), local, s.RunID)
+	asked, err := b.Runs.Interrupts(context.Background(), local, s.RunID)
 	if err != nil || len(asked) != 3 {
 		t.Fatalf("asked %+v, %v", asked, err)
 	}
@@ -76,7 +76,7 @@ func TestClientTools_ArgumentsAreValidated(t *testing.T) {
 	)
 	answer := func(want string) {
 		b.wait(s.RunID, runtime.Waiting)
-		asked, err := b.Interrupts(context.Background(), local, s.RunID)
+		asked, err := b.Runs.Interrupts(context.Background(), local, s.RunID)
 		if err != nil || len(asked) != 1 {
 			t.Fatalf("asked %+v, %v", asked, err)
 		}
@@ -324,7 +324,7 @@ func TestResult_LargeOneIsAFile(t *testing.T) {
 	}
 	var msgs []runtime.Message
 	for more, after := true, int64(0); more; {
-		page, err := b.Messages(t.Context(), local, s.RunID, after, 500)
+		page, err := b.Runs.Messages(t.Context(), local, s.RunID, after, 500)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -338,7 +338,7 @@ func TestResult_LargeOneIsAFile(t *testing.T) {
 			continue
 		}
 		want := strings.Repeat(line(results), 2_000_000/len(line(results)))
-		_, body, err := b.OpenResult(t.Context(), local, s.RunID, r.ToolCallID)
+		_, body, err := b.Uploads.OpenResult(t.Context(), local, s.RunID, r.ToolCallID)
 		if err != nil {
 			t.Fatalf("result %d: %v in %s", results, err, clip(r.Text()))
 		}

@@ -31,6 +31,22 @@ func (p *Prices) Cost(u agui.TokenUsage) (cost int64, known bool) {
 	return int64(min(math.Round(sum*each), math.MaxInt64/2)), known
 }
 
+// Sum returns the cost of tokens in the currency. It returns nil without tokens, or if one of the models has no price.
+func (p *Prices) Sum(usage []agui.TokenUsage) *float64 {
+	if len(usage) == 0 {
+		return nil
+	}
+	sum := int64(0)
+	for _, u := range usage {
+		cost, known := p.Cost(u)
+		if !known {
+			return nil
+		}
+		sum += cost
+	}
+	return new(float64(sum) / Money)
+}
+
 // CallUsage is the usage of one model call, or of a part of it.
 type CallUsage struct {
 	Project string

@@ -118,7 +118,7 @@ func (p *process) restless() (Rule, string) {
 func (p *process) openRuns() (all []runtime.Run, err error) {
 	open := []runtime.Status{runtime.Running, runtime.Waiting, runtime.Queued}
 	for _, u := range users[:max(p.w.h.Users, 1)] {
-		runs, err := p.rt.Runs(p.w.ctx, u, runtime.RunFilter{Statuses: open, Limit: 500})
+		runs, err := p.rt.Runs.List(p.w.ctx, u, runtime.RunFilter{Statuses: open, Limit: 500})
 		if all = append(all, runs.Rows...); err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ func ownerOf(r *runtime.Run) runtime.Caller {
 
 // waits reports whether a WAITING run has a question to a person, and an error if its waiting is illegal.
 func (p *process) waits(r *runtime.Run) (asks bool, why string) {
-	open, err := p.rt.Interrupts(p.w.ctx, ownerOf(r), r.ID)
+	open, err := p.rt.Runs.Interrupts(p.w.ctx, ownerOf(r), r.ID)
 	if err != nil {
 		return false, fmt.Sprintf("run %s is WAITING and its questions cannot be read: %v", short(r.ID), err)
 	}
@@ -226,7 +226,7 @@ var stamps = regexp.MustCompile(`,"timestamp":\d+`)
 // view reads a thread, nil if there is none.
 func (p *process) view(n int) (*view, error) {
 	caller, name := place(n)
-	th, err := p.rt.Thread(p.w.ctx, caller, name)
+	th, err := p.rt.Threads.Get(p.w.ctx, caller, name)
 	if isNotFound(err) {
 		return nil, nil
 	}
@@ -234,7 +234,7 @@ func (p *process) view(n int) (*view, error) {
 		return nil, err
 	}
 	v := &view{n: n, name: fmt.Sprintf("%s of %s/%s", name, caller.Project(), caller.User()), th: th, messages: make(map[string][]runtime.Message)}
-	runs, err := p.rt.Runs(p.w.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500})
+	runs, err := p.rt.Runs.List(p.w.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500})
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (p *process) view(n int) (*view, error) {
 	for i := range v.runs {
 		id := v.runs[i].ID
 		v.messages[id], err = pages(func(after int64) (runtime.Page[runtime.Message], error) {
-			return p.rt.Messages(p.w.ctx, caller, id, after, 500)
+			return p.rt.Runs.Messages(p.w.ctx, caller, id, after, 500)
 		}, func(m *runtime.Message) int64 { return m.Key })
 		if err != nil {
 			return nil, err
@@ -259,12 +259,12 @@ func (p *process) readHistory(v *view) error {
 	var before *time.Time
 	for {
 		caller, name := place(v.n)
-		h, err := p.rt.History(p.w.ctx, caller, name, before)
+		h, err := p.rt.Threads.History(p.w.ctx, caller, name, before)
 		if err != nil || h.Day.IsZero() {
 			return err
 		}
 		day, err := pages(func(after int64) (runtime.Page[runtime.Message], error) {
-			return p.rt.HistoryMessages(p.w.ctx, h, after, 1000)
+			return p.rt.Threads.HistoryMessages(p.w.ctx, h, after, 1000)
 		}, func(m *runtime.Message) int64 { return m.Seq })
 		if err != nil {
 			return err
@@ -286,7 +286,7 @@ func pages(read func(after int64) (runtime.Page[runtime.Message], error), place 
 
 // readLog reads the whole log from the store.
 func (p *process) readLog(v *view) error {
-	cur, err := p.rt.Read(p.w.ctx, v.th, 0, true)
+	cur, err := p.rt.Logs.Read(p.w.ctx, v.th, 0, true)
 	if err != nil {
 		return err
 	}

@@ -181,7 +181,7 @@ func (c *callers) stepAt(p *process, s *Step) {
 
 // executing returns the process that executes the run of a step, p if there is none.
 func (c *callers) executing(p *process, r *reply) *process {
-	run, err := p.rt.Run(c.ctx, r.caller, r.name)
+	run, err := p.rt.Runs.Get(c.ctx, r.caller, r.name)
 	if err == nil {
 		p = cmp.Or(c.executor(&run), p)
 	}
@@ -299,11 +299,11 @@ func (c *callers) start(p *process, r *reply) {
 // firstMessage returns the id of a message that the thread shows, "" if none is found quickly.
 func (c *callers) firstMessage(p *process, thread int) string {
 	caller, name := place(thread)
-	h, err := p.rt.History(c.ctx, caller, name, nil)
+	h, err := p.rt.Threads.History(c.ctx, caller, name, nil)
 	if err != nil {
 		return ""
 	}
-	msgs, err := p.rt.HistoryMessages(c.ctx, h, 0, 2)
+	msgs, err := p.rt.Threads.HistoryMessages(c.ctx, h, 0, 2)
 	if err != nil || len(msgs.Rows) == 0 {
 		return ""
 	}
@@ -320,7 +320,7 @@ func (s *Step) leaves(open int) int {
 
 // answer answers a run's questions, with variations: yes, no, edited arguments, or one question left open.
 func (c *callers) answer(p *process, r *reply) {
-	open, err := p.rt.Interrupts(c.ctx, r.caller, r.name)
+	open, err := p.rt.Runs.Interrupts(c.ctx, r.caller, r.name)
 	if err != nil {
 		r.err = err
 		return
@@ -358,7 +358,7 @@ func (c *callers) answer(p *process, r *reply) {
 			req.RunID = r.as
 		}
 		if _, r.err = p.rt.StartRun(c.ctx, r.caller, req); r.err == nil && r.as != "" {
-			run, err := p.rt.Run(c.ctx, r.caller, r.as)
+			run, err := p.rt.Runs.Get(c.ctx, r.caller, r.as)
 			r.run = run.ID // a new run, if no question was open any more
 			if err != nil {
 				r.as = "" // unknown
@@ -399,11 +399,11 @@ func mustJSON(v any) json.RawMessage {
 // look checks the invariants of a thread's rows.
 func (c *callers) look(p *process, s *Step) {
 	caller, name := place(s.Thread)
-	th, err := p.rt.Thread(c.ctx, caller, name)
+	th, err := p.rt.Threads.Get(c.ctx, caller, name)
 	if err != nil {
 		return
 	}
-	page, err := p.rt.Runs(c.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500})
+	page, err := p.rt.Runs.List(c.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500})
 	if err != nil {
 		return
 	}
@@ -419,7 +419,7 @@ func (c *callers) checkClosed(p *process, th runtime.Thread, r *runtime.Run) {
 	if !r.Status.Final() || r.ClosedEvent == 0 || c.h.Does(doDelete, doClear, doWipe, doRetire) {
 		return
 	}
-	cur, err := p.rt.Read(c.ctx, th, r.ClosedEvent-1, true)
+	cur, err := p.rt.Logs.Read(c.ctx, th, r.ClosedEvent-1, true)
 	var refusal *runtime.Error
 	if errors.As(err, &refusal) && refusal.Kind == runtime.KindInvalid {
 		c.find(RuleStatus, "run %s is %s, closed by event %d, and the log ends before it", short(r.ID), r.Status, r.ClosedEvent)

@@ -442,7 +442,7 @@ func (c *checker) checkStatuses(v *view) {
 func (c *checker) checkSteps(v *view) {
 	for i := range v.runs {
 		r := &v.runs[i]
-		page, err := c.p.rt.Steps(c.ctx, ownerOf(r), r.ID, 0, 500)
+		page, err := c.p.rt.Runs.Steps(c.ctx, ownerOf(r), r.ID, 0, 500)
 		steps := page.Rows
 		if err != nil {
 			c.find(RuleSteps, "the steps of %s cannot be read: %v", short(r.ID), err)
@@ -458,7 +458,7 @@ func (c *checker) checkSteps(v *view) {
 				c.find(RuleSteps, "run %s is %s, and its step %d is %s", short(r.ID), r.Status, steps[j].Number, steps[j].Status)
 			}
 		}
-		nodes, err := c.p.rt.Nodes(c.ctx, ownerOf(r), r.ID)
+		nodes, err := c.p.rt.Runs.Nodes(c.ctx, ownerOf(r), r.ID)
 		if err != nil {
 			c.find(RuleSteps, "the nodes of %s cannot be read: %v", short(r.ID), err)
 		}

@@ -34,11 +34,11 @@ func (r *readers) snapshot(p *process, s *Step) {
 	caller, name := place(s.Thread)
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
-	th, err := p.rt.Thread(ctx, caller, name)
+	th, err := p.rt.Threads.Get(ctx, caller, name)
 	if err != nil {
 		return
 	}
-	shot, err := p.rt.Snapshot(ctx, th)
+	shot, err := p.rt.Logs.Snapshot(ctx, th)
 	if ctx.Err() != nil && p.ctx.Err() == nil && !p.fenced() {
 		r.find(RuleSnapshot, "%s has no snapshot of %s after a minute", p, name)
 	}
@@ -157,7 +157,7 @@ func (r *readers) follow(s *Step) {
 		if p == nil {
 			return
 		}
-		th, err := p.rt.Thread(p.ctx, caller, name)
+		th, err := p.rt.Threads.Get(p.ctx, caller, name)
 		if rd != nil && err == nil && th.ConversationID != rd.conv {
 			return // the name belongs to another thread now
 		}
@@ -187,7 +187,7 @@ func (r *readers) follow(s *Step) {
 func (r *readers) readOn(p *process, s *Step, th runtime.Thread, rd **reading, after *int64) error {
 	follow := !r.several() || s.Choice%2 == 0
 	since := time.Now()
-	cur, err := p.rt.Read(p.ctx, th, *after, follow)
+	cur, err := p.rt.Logs.Read(p.ctx, th, *after, follow)
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (r *readers) watch(p *process, s runtime.Started) {
 	if p == nil {
 		return
 	}
-	cur, err := p.rt.ReadRun(p.ctx, s)
+	cur, err := p.rt.Logs.ReadRun(p.ctx, s)
 	if err != nil {
 		return
 	}

@@ -236,7 +236,7 @@ func (c *claims) started(r *reply) {
 	if c.removed(r) || r.run == "" || c.shared(r) {
 		return
 	}
-	run, err := c.p.rt.Run(c.ctx, r.caller, r.name)
+	run, err := c.p.rt.Runs.Get(c.ctx, r.caller, r.name)
 	if err != nil {
 		if r.fate == done {
 			c.find(RuleAck, "start %d was answered, and there is no run %s: %v", r.step.N, short(r.run), err)
@@ -283,7 +283,7 @@ func (c *claims) appended(r *reply) {
 	if r.fate != done || c.removed(r) || c.startRemoved(r) {
 		return
 	}
-	run, err := c.p.rt.Run(c.ctx, r.caller, r.name)
+	run, err := c.p.rt.Runs.Get(c.ctx, r.caller, r.name)
 	if err != nil {
 		c.find(RuleAck, "append %d was answered, and there is no run %s: %v", r.step.N, short(r.run), err)
 		return
@@ -363,7 +363,7 @@ func (c *claims) cancelled(r *reply) {
 	if r.fate != done && !promised || c.startRemoved(r) || c.removed(r) {
 		return
 	}
-	run, err := c.p.rt.Run(c.ctx, r.caller, r.name)
+	run, err := c.p.rt.Runs.Get(c.ctx, r.caller, r.name)
 	switch {
 	case r.fate == done && (err != nil || run.Status != runtime.Cancelled):
 		c.find(RuleAck, "cancel %d was answered, and run %s is %s %v", r.step.N, short(r.run), run.Status, err)
@@ -377,7 +377,7 @@ func (c *claims) replied(r *reply) {
 	if r.fate != done || r.as == "" || c.startRemoved(r) || c.removed(r) {
 		return
 	}
-	if run, err := c.p.rt.Run(c.ctx, r.caller, r.as); err != nil || run.ID != r.run {
+	if run, err := c.p.rt.Runs.Get(c.ctx, r.caller, r.as); err != nil || run.ID != r.run {
 		c.find(RuleAck, "reply %d was answered, and its run %s is as %s %s %v", r.step.N, short(r.run), r.as, short(run.ID), err)
 	}
 }
@@ -393,7 +393,7 @@ func (c *claims) deleted(r *reply) {
 	if r.fate != done || starts > 1 && later { // the run of one start is gone, and another one's is there
 		return
 	}
-	if run, err := c.p.rt.Run(c.ctx, r.caller, r.name); err == nil {
+	if run, err := c.p.rt.Runs.Get(c.ctx, r.caller, r.name); err == nil {
 		c.find(RuleAck, "delete %d was answered, and run %s is there, %s", r.step.N, short(r.run), run.Status)
 	}
 }

@@ -211,7 +211,7 @@ func (s *servers) serve(place int) (err error) {
 // replaceFenced starts another process once the others have fenced one of several.
 func (s *servers) replaceFenced(p *process) {
 	select {
-	case <-p.rt.Fenced():
+	case <-p.rt.Member.Fenced():
 	case <-p.ctx.Done():
 		return
 	}

@@ -97,7 +97,7 @@ type player struct {
 // begin records the worker's input and place.
 func (pl *player) begin(ctx context.Context) error {
 	in := &pl.run.Input
-	run, err := pl.p.rt.Run(ctx, runtime.MustCaller(in.Project, in.User, runtime.RoleUser), in.RunID)
+	run, err := pl.p.rt.Runs.Get(ctx, runtime.MustCaller(in.Project, in.User, runtime.RoleUser), in.RunID)
 	if err != nil || run.Status != runtime.Running { // it has ended, and may be in its next generation
 		return errDied
 	}

@@ -59,7 +59,7 @@ func (t Transport) join(c *fiber.Ctx, who runtime.Caller, agent string, body []b
 		return nil, errNames
 	}
 	c.SetUserContext(transports.Reading(c))
-	th, err := t.Runtime.Thread(c.UserContext(), who, req.ThreadID)
+	th, err := t.Runtime.Threads.Get(c.UserContext(), who, req.ThreadID)
 	if err == nil {
 		t.Streams.Join(who, &th) // at once: the run would end while its client waits for its turn
 	}
@@ -70,7 +70,7 @@ func (t Transport) join(c *fiber.Ctx, who runtime.Caller, agent string, body []b
 	defer end()
 	var snap runtime.Snapshot
 	if err == nil {
-		snap, err = t.Runtime.Snapshot(c.UserContext(), th)
+		snap, err = t.Runtime.Logs.Snapshot(c.UserContext(), th)
 	}
 	if errors.Is(err, runtime.ErrThreadNotFound) {
 		th = runtime.Thread{}
@@ -128,7 +128,7 @@ func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	if err != nil || v.unknown() {
 		return err
 	}
-	cur, err := v.t.Runtime.Read(ctx, v.thread, v.after, false)
+	cur, err := v.t.Runtime.Logs.Read(ctx, v.thread, v.after, false)
 	if err != nil {
 		return v.t.Streams.Interrupt(w, v.id, err, v.projection)
 	}

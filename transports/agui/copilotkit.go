@@ -172,7 +172,7 @@ func (k copilotKit) stop(c *fiber.Ctx, who runtime.Caller, agent, thread string,
 // cancel cancels the thread's run of that name or, without one, all that are queued or running, and reports
 // whether there were any.
 func (k copilotKit) cancel(ctx context.Context, who runtime.Caller, thread, name string) (stopped bool, err error) {
-	th, err := k.Runtime.Thread(ctx, who, thread)
+	th, err := k.Runtime.Threads.Get(ctx, who, thread)
 	if err != nil {
 		return false, unlessMissing(err)
 	}
@@ -202,14 +202,14 @@ func (k copilotKit) cancel(ctx context.Context, who runtime.Caller, thread, name
 // open lists the thread's open run of that name or, without one, all that are queued or running, newest first.
 func (k copilotKit) open(ctx context.Context, who runtime.Caller, th *runtime.Thread, name string) ([]runtime.Run, error) {
 	if name == "" {
-		queued, err := k.Runtime.Runs(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Statuses: []runtime.Status{runtime.Queued}, Limit: maxStopped})
+		queued, err := k.Runtime.Runs.List(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Statuses: []runtime.Status{runtime.Queued}, Limit: maxStopped})
 		if err != nil {
 			return nil, err
 		}
-		running, err := k.Runtime.Runs(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Statuses: []runtime.Status{runtime.Running}, Limit: 1})
+		running, err := k.Runtime.Runs.List(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Statuses: []runtime.Status{runtime.Running}, Limit: 1})
 		return slices.Concat(queued.Rows, running.Rows), err
 	}
-	run, err := k.Runtime.Run(ctx, who, name)
+	run, err := k.Runtime.Runs.Get(ctx, who, name)
 	if err != nil || run.ThreadKey != th.Key || run.Status.Final() {
 		return nil, err
 	}

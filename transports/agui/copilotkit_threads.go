@@ -83,7 +83,7 @@ func (k copilotKit) part(c *fiber.Ctx, who runtime.Caller, name, part string) er
 	if show == nil {
 		return errNoResource
 	}
-	th, err := k.Runtime.Thread(c.UserContext(), who, name)
+	th, err := k.Runtime.Threads.Get(c.UserContext(), who, name)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) e
 		return err
 	}
 	agent, archived := args.Get("agentId"), args.Get("includeArchived") == "true"
-	list, err := wire.NewList(c.UserContext(), k.Runtime, "CopilotKit's threads", who, []any{agent, archived})
+	list, err := wire.NewList(c.UserContext(), k.Runtime.Secrets, "CopilotKit's threads", who, []any{agent, archived})
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) e
 	}
 	threads, last := []kitThread{}, false
 	for n := 0; n < maxPages && len(threads) < limit && !last; n++ {
-		page, err := k.Runtime.Threads(c.UserContext(), who, f)
+		page, err := k.Runtime.Threads.List(c.UserContext(), who, f)
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ type kitCall struct {
 }
 
 func (k copilotKit) messages(ctx context.Context, th *runtime.Thread) (any, error) {
-	snap, err := k.Runtime.Snapshot(ctx, *th)
+	snap, err := k.Runtime.Logs.Snapshot(ctx, *th)
 	list := make([]kitMessage, len(snap.Messages))
 	for i := range snap.Messages {
 		m := &snap.Messages[i]
@@ -198,7 +198,7 @@ func (k copilotKit) messages(ctx context.Context, th *runtime.Thread) (any, erro
 }
 
 func (k copilotKit) state(ctx context.Context, th *runtime.Thread) (any, error) {
-	snap, err := k.Runtime.Snapshot(ctx, *th)
+	snap, err := k.Runtime.Logs.Snapshot(ctx, *th)
 	return snap.State, err
 }
 
@@ -209,12 +209,12 @@ const (
 )
 
 func (k copilotKit) events(ctx context.Context, th *runtime.Thread) (any, error) {
-	end, err := k.Runtime.Read(ctx, *th, runtime.Latest, false)
+	end, err := k.Runtime.Logs.Read(ctx, *th, runtime.Latest, false)
 	if err != nil {
 		return nil, err
 	}
 	defer end.Close()
-	cur, err := k.Runtime.Read(ctx, *th, max(end.After()-maxInspected, 0), false)
+	cur, err := k.Runtime.Logs.Read(ctx, *th, max(end.After()-maxInspected, 0), false)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func serveOn(tb testing.TB, cfg transports.StreamConfig, store func(runtime.Stor
 		Mount: func(kit *transporttest.Server) []transports.Mounter {
 			return []transports.Mounter{
 				hook{door.Transport{Runtime: kit.Runtime, Streams: kit.Streams}, s},
-				hook{sse.Transport{Runtime: kit.Runtime, Streams: kit.Streams}, s},
+				hook{sse.Transport{Streams: kit.Streams}, s},
 				rest.Transport{Runtime: kit.Runtime, Streams: kit.Streams},
 			}
 		},

@@ -31,7 +31,7 @@ func TestRunOfAClientThatLeftBeforeTheAnswerIsCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Eventually("the run is there", func() bool {
-		_, err := s.Runtime.Run(context.Background(), local, "a")
+		_, err := s.Runtime.Runs.Get(context.Background(), local, "a")
 		return err == nil
 	})
 	s.Await("a", runtime.Cancelled)
@@ -74,7 +74,7 @@ func TestRunOfAClientThatWasToldThatNobodyKnowsIsCancelled(t *testing.T) {
 	close(until)
 	for _, id := range []string{"owned", "background"} {
 		s.Eventually("the run is there after all", func() bool {
-			_, err := s.Runtime.Run(context.Background(), local, id)
+			_, err := s.Runtime.Runs.Get(context.Background(), local, id)
 			return err == nil
 		})
 	}

@@ -51,7 +51,7 @@ func TestWorkflowsAndAgentsShareThePath(t *testing.T) {
 	if answer(t, named) != "the same name" {
 		t.Error(named)
 	}
-	if run, err := s.Runtime.Run(t.Context(), local, "a"); err != nil || run.WorkflowID != "flow" || run.Agent != "" {
+	if run, err := s.Runtime.Runs.Get(t.Context(), local, "a"); err != nil || run.WorkflowID != "flow" || run.Agent != "" {
 		t.Errorf("got %+v, %v", run, err)
 	}
 }

@@ -41,16 +41,16 @@ func (t Transport) follow(c *fiber.Ctx, who runtime.Caller, name string) error {
 	if err != nil {
 		return err
 	}
-	run, err := t.Runtime.Run(c.UserContext(), who, name)
+	run, err := t.Runtime.Runs.Get(c.UserContext(), who, name)
 	if err != nil {
 		return err
 	}
-	th, err := t.Runtime.Thread(c.UserContext(), who, run.ConversationID)
+	th, err := t.Runtime.Threads.Get(c.UserContext(), who, run.ConversationID)
 	if err != nil {
 		return err
 	}
 	t.Streams.Join(who, &th)
-	cur, err := t.Runtime.JoinRun(c.UserContext(), &run, after) // whether there is one: the stream may never begin
+	cur, err := t.Runtime.Logs.JoinRun(c.UserContext(), &run, after) // whether there is one: the stream may never begin
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ type follower struct {
 func (f *follower) show(ctx context.Context, w *stream.Writer) error {
 	thread := f.run.ThreadID
 	w.Describe("run", f.run.ID, "thread", thread)
-	cur, err := f.t.Runtime.JoinRun(ctx, f.run, f.after)
+	cur, err := f.t.Runtime.Logs.JoinRun(ctx, f.run, f.after)
 	if err != nil {
 		return f.t.Streams.Interrupt(w, thread, err, f.projection)
 	}
@@ -114,7 +114,7 @@ func (f *follower) rebuilt(ctx context.Context) (bool, error) {
 	if f.after == 0 {
 		return false, nil
 	}
-	cur, err := f.t.Runtime.JoinRun(ctx, f.run, 0)
+	cur, err := f.t.Runtime.Logs.JoinRun(ctx, f.run, 0)
 	if err != nil {
 		return false, err
 	}
@@ -214,7 +214,7 @@ func (t Transport) hydrate(c *fiber.Ctx, who runtime.Caller, name string) error 
 	}
 	defer end()
 	h := hydration{Messages: []uiMessage{}, State: json.RawMessage("{}")}
-	th, err := t.Runtime.Thread(ctx, who, name)
+	th, err := t.Runtime.Threads.Get(ctx, who, name)
 	if errors.Is(err, runtime.ErrThreadNotFound) {
 		return c.JSON(h)
 	}
@@ -228,7 +228,7 @@ func (t Transport) hydrate(c *fiber.Ctx, who runtime.Caller, name string) error 
 	h.State = snap.State
 	if len(snap.Messages) > 0 {
 		first := snap.Messages[0].ID
-		earlier, err := t.Runtime.ThreadMessages(ctx, th, runtime.MessageFilter{Before: first, Limit: 1})
+		earlier, err := t.Runtime.Logs.Messages(ctx, th, runtime.MessageFilter{Before: first, Limit: 1})
 		if err != nil {
 			return err
 		}
@@ -245,7 +245,7 @@ func (t Transport) hydrate(c *fiber.Ctx, who runtime.Caller, name string) error 
 		asked = snap.Outcome.Interrupts
 		h.Interrupts = &pending{snap.RunID, asked}
 	}
-	rows, err := t.Runtime.MessageRows(ctx, th, ids(snap.Messages))
+	rows, err := t.Runtime.Logs.MessageRows(ctx, th, ids(snap.Messages))
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (t Transport) hydrate(c *fiber.Ctx, who runtime.Caller, name string) error 
 	if active != nil {
 		h.ActiveRun, key = &activeRun{active.ID}, active.Key
 		if active.Status == runtime.Queued && f.Before == "" {
-			own, err := t.Runtime.Messages(ctx, who, active.ID, 0, wire.MaxLimit)
+			own, err := t.Runtime.Runs.Messages(ctx, who, active.ID, 0, wire.MaxLimit)
 			if _, refused := errors.AsType[*runtime.Error](err); err != nil && !refused { // it is another's, or gone meanwhile
 				return err
 			}
@@ -275,7 +275,7 @@ func (t Transport) hydrate(c *fiber.Ctx, who runtime.Caller, name string) error 
 // window reads a page of messages that does not begin with tool results, because results are shown with their calls.
 func (t Transport) window(ctx context.Context, th *runtime.Thread, f runtime.MessageFilter) (runtime.Snapshot, error) {
 	for {
-		snap, err := t.Runtime.ThreadMessages(ctx, *th, f)
+		snap, err := t.Runtime.Logs.Messages(ctx, *th, f)
 		if err != nil {
 			return snap, err
 		}
@@ -294,7 +294,7 @@ func (t Transport) active(ctx context.Context, who runtime.Caller, th *runtime.T
 	if snap.Run != nil && snap.Run.Status == runtime.Waiting {
 		return nil, nil
 	}
-	runs, err := t.Runtime.Runs(ctx, who, runtime.RunFilter{
+	runs, err := t.Runtime.Runs.List(ctx, who, runtime.RunFilter{
 		ThreadKey: th.Key, Statuses: []runtime.Status{runtime.Queued, runtime.Running}, Limit: wire.MaxLimit,
 	})
 	if err != nil || len(runs.Rows) == 0 {

@@ -22,7 +22,7 @@ import (
 
 // Transport serves a runtime's attachments.
 type Transport struct {
-	Runtime *runtime.Runtime
+	Uploads *runtime.Uploads
 	Size    int64 // of a file; the form around it is not counted
 
 	// BaseURL is where browsers reach this server, such as https://app.example.com. Empty means where the request went.
@@ -106,7 +106,7 @@ func (t Transport) upload(c *fiber.Ctx, who runtime.Caller, body io.Reader) erro
 	if err != nil {
 		return err
 	}
-	a, err := t.Runtime.AddAttachment(c.UserContext(), who, runtime.Upload{
+	a, err := t.Uploads.Add(c.UserContext(), who, runtime.Upload{
 		Filename: file.FileName(), Type: file.Header.Get(fiber.HeaderContentType),
 		Length: int64(c.Request().Header.ContentLength()), Body: &only{parts: parts, part: file},
 	})
@@ -216,7 +216,7 @@ func (t Transport) signedURL(c *fiber.Ctx, who runtime.Caller) error {
 	if bucket == "" || path == "" {
 		return invalid("invalid_request", "Give bucket and path")
 	}
-	url, err := t.Runtime.AttachmentURL(c.UserContext(), who, bucket, path)
+	url, err := t.Uploads.URL(c.UserContext(), who, bucket, path)
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (t Transport) signedURL(c *fiber.Ctx, who runtime.Caller) error {
 // raw answers GET raw without authentication, as the signature authorizes it. Browsers must not execute users' files: all but
 // four image types are downloads without an origin.
 func (t Transport) raw(c *fiber.Ctx, out *quota.Pool) error {
-	a, body, err := t.Runtime.OpenSigned(c.UserContext(), runtime.SignedRequest{
+	a, body, err := t.Uploads.OpenSigned(c.UserContext(), runtime.SignedRequest{
 		Method: c.Method(), Bucket: c.Query("bucket"), Path: c.Query("path"),
 		Expires: c.Query("expires"), Signature: c.Query("signature"),
 	})
@@ -250,7 +250,7 @@ func (t Transport) result(c *fiber.Ctx, who runtime.Caller, out *quota.Pool) err
 	if err != nil {
 		return err
 	}
-	a, body, err := t.Runtime.OpenResult(c.UserContext(), who, wire.Unescape(c.Params("runId")), wire.Unescape(c.Params("callId")))
+	a, body, err := t.Uploads.OpenResult(c.UserContext(), who, wire.Unescape(c.Params("runId")), wire.Unescape(c.Params("callId")))
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func serveFew(tb testing.TB, database string, cfg attach.Config, perUser int) *s
 	kit := transporttest.Start(tb, transporttest.Config{
 		Database: database, Attachments: cfg, Plugins: []plugins.Plugin{opener{}, reader{}, dump{}, dumps},
 		Mount: func(s *transporttest.Server) []transports.Mounter {
-			return append(transporttest.All(s), attachments.Transport{Runtime: s.Runtime, Size: size, PerUser: perUser})
+			return append(transporttest.All(s), attachments.Transport{Uploads: s.Runtime.Uploads, Size: size, PerUser: perUser})
 		},
 	})
 	s := &server{kit, &http.Client{Transport: new(http.Transport), Timeout: transporttest.Patience}}
@@ -276,7 +276,7 @@ func TestQuotaIsTheUsers(t *testing.T) {
 			if taken != fit {
 				t.Errorf("%d were taken: %v", taken, got)
 			}
-			if _, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller("default", "bob", runtime.RoleUser), runtime.Upload{Length: 1, Body: strings.NewReader("x")}); err != nil {
+			if _, err := s.Runtime.Uploads.Add(t.Context(), runtime.MustCaller("default", "bob", runtime.RoleUser), runtime.Upload{Length: 1, Body: strings.NewReader("x")}); err != nil {
 				t.Errorf("another user: %v", err)
 			}
 		})
@@ -327,7 +327,7 @@ func TestSignedURL_ForgedLastsNoLongerThanOthers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "", attach.Config{Expires: time.Hour})
 	up := s.upload(file{"f", "a.txt", "", "mine"})
-	secret, err := s.Runtime.Secret(t.Context(), "attachments")
+	secret, err := s.Runtime.Secrets.Secret(t.Context(), "attachments")
 	must(t, err)
 	open := func(until time.Time) string {
 		t.Helper()
@@ -351,7 +351,7 @@ func TestSignedURL_ForgedLastsNoLongerThanOthers(t *testing.T) {
 		t.Errorf("for ever: %s", got)
 	}
 	own := s.urlOf(up)
-	must(t, s.Runtime.ResetSecrets(t.Context()))
+	must(t, s.Runtime.Secrets.Reset(t.Context()))
 	if got := open(time.Now().Add(time.Minute)); got != "403 invalid_signature" {
 		t.Errorf("with a secret that was reset: %s", got)
 	}
@@ -420,7 +420,7 @@ func TestAFileIsStoredWhileItComes(t *testing.T) {
 	await()
 	_ = conn.Close()
 	s.Eventually("nothing is reserved for what broke off", func() bool {
-		_, err := s.Runtime.AddAttachment(t.Context(), s.Caller, runtime.Upload{Length: 1, Body: strings.NewReader("b")})
+		_, err := s.Runtime.Uploads.Add(t.Context(), s.Caller, runtime.Upload{Length: 1, Body: strings.NewReader("b")})
 		return err == nil
 	})
 }
@@ -448,7 +448,7 @@ func TestWorkersOpenAttachments(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "", attach.Config{})
 	small, large := s.upload(file{"f", "s.txt", "", "small"}), s.upload(file{"f", "l.txt", "", "too large for it"})
-	bobs, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller("default", "bob", runtime.RoleUser), runtime.Upload{Body: strings.NewReader("bob's")})
+	bobs, err := s.Runtime.Uploads.Add(t.Context(), runtime.MustCaller("default", "bob", runtime.RoleUser), runtime.Upload{Body: strings.NewReader("bob's")})
 	must(t, err)
 	run := func(last bool, list ...any) string {
 		t.Helper()
@@ -461,7 +461,7 @@ func TestWorkersOpenAttachments(t *testing.T) {
 		started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{Agent: "opener", Messages: messages})
 		must(t, err)
 		s.Await(started.RunID, runtime.Completed)
-		got, err := s.Runtime.Run(t.Context(), s.Caller, started.RunID)
+		got, err := s.Runtime.Runs.Get(t.Context(), s.Caller, started.RunID)
 		must(t, err)
 		if got.OutputSummary == nil {
 			return ""

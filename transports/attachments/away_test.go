@@ -82,11 +82,11 @@ func TestFilesThatCannotBeRemovedHoldUpNoOthers(t *testing.T) {
 		up := s.upload(file{"f", "a.txt", "", "hello"})
 		blobs.stuck[attach.Key("default", "local", up.Path)] = i < 200
 	}
-	if n, err := s.Runtime.ExpireAttachments(t.Context(), "default", "local", time.Now().Add(time.Minute), false); n != 201 || err != nil {
+	if n, err := s.Runtime.Uploads.Expire(t.Context(), "default", "local", time.Now().Add(time.Minute), false); n != 201 || err != nil {
 		t.Fatal(n, err)
 	}
 	for _, want := range []int{201, 200} {
-		err := s.Runtime.CollectAttachments(t.Context())
+		err := s.Runtime.Uploads.Collect(t.Context())
 		if n := left(); n != want {
 			t.Errorf("%d files are left, want %d: %v", n, want, err)
 		}
@@ -96,7 +96,7 @@ func TestFilesThatCannotBeRemovedHoldUpNoOthers(t *testing.T) {
 	}
 	clear(blobs.stuck)
 	for range 2 {
-		if err := s.Runtime.CollectAttachments(t.Context()); err != nil {
+		if err := s.Runtime.Uploads.Collect(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestFilesThatAreOutOfReachAreNobodysFault(t *testing.T) {
 	if a := s.send("GET", url, "", nil); a.code() != "503 unavailable" {
 		t.Errorf("a download: %s", a.Body)
 	}
-	if _, err := s.Runtime.ExpireAttachments(t.Context(), "default", "local", time.Now().Add(time.Minute), false); err != nil {
+	if _, err := s.Runtime.Uploads.Expire(t.Context(), "default", "local", time.Now().Add(time.Minute), false); err != nil {
 		t.Fatal(err)
 	}
 	started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
@@ -138,7 +138,7 @@ func TestFilesThatAreOutOfReachAreNobodysFault(t *testing.T) {
 		t.Errorf("a thread that is deleted: %d %s", a.Status, a.Body)
 	}
 	blobs.err, blobs.silent = nil, false
-	if err := s.Runtime.CollectAttachments(t.Context()); err != nil {
+	if err := s.Runtime.Uploads.Collect(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if a := s.send("GET", url, "", nil); a.code() != "404 attachment_not_found" {
@@ -152,7 +152,7 @@ func TestWhoDeletesWaitsOnceForFiles(t *testing.T) {
 	blobs := &away{Blobs: blob.NewDirectory(t.TempDir()), silent: true}
 	s := serve(t, "", attach.Config{Blobs: blobs})
 	s.upload(file{"f", "a.txt", "", "hello"})
-	if _, err := s.Runtime.ExpireAttachments(t.Context(), "default", "local", time.Now().Add(time.Minute), false); err != nil {
+	if _, err := s.Runtime.Uploads.Expire(t.Context(), "default", "local", time.Now().Add(time.Minute), false); err != nil {
 		t.Fatal(err)
 	}
 	remove := func() {
@@ -173,7 +173,7 @@ func TestWhoDeletesWaitsOnceForFiles(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	janitor := make(chan error, 1)
-	go func() { janitor <- s.Runtime.CollectAttachments(ctx) }() // ends with ctx
+	go func() { janitor <- s.Runtime.Uploads.Collect(ctx) }() // ends with ctx
 	for blobs.asked.Load() != 3 {
 		<-time.After(time.Millisecond)
 	}
@@ -227,7 +227,7 @@ func TestAPartOfAFileIsNotTakenForAllOfIt(t *testing.T) {
 	})
 	must(t, err)
 	s.Await(started.RunID, runtime.Completed)
-	got, err := s.Runtime.Run(t.Context(), s.Caller, started.RunID)
+	got, err := s.Runtime.Runs.Get(t.Context(), s.Caller, started.RunID)
 	must(t, err)
 	if got.OutputSummary == nil || strings.Contains(*got.OutputSummary, "nil") {
 		t.Errorf("a worker gets %q, and no error", *got.OutputSummary)

@@ -130,7 +130,7 @@ func TestAServiceThatDiesLosesNothingAndLeavesNothingHalf(t *testing.T) {
 		})
 		must(t, err)
 		s.Await(started.RunID, status)
-		run, err := s.Runtime.Run(t.Context(), s.Caller, started.RunID)
+		run, err := s.Runtime.Runs.Get(t.Context(), s.Caller, started.RunID)
 		must(t, err)
 		return run
 	}
@@ -158,7 +158,7 @@ func TestAServiceThatDiesLosesNothingAndLeavesNothingHalf(t *testing.T) {
 		t.Errorf("what was deleted: %s", a.Body)
 	}
 	service.looks.Store(0)
-	if err := s.Runtime.CollectAttachments(t.Context()); err == nil {
+	if err := s.Runtime.Uploads.Collect(t.Context()); err == nil {
 		t.Error("files are removed of a service that is dead")
 	}
 	if n, tries := service.keeps(), service.looks.Load(); n != 2 || tries > 3 { // for the first file
@@ -166,7 +166,7 @@ func TestAServiceThatDiesLosesNothingAndLeavesNothingHalf(t *testing.T) {
 	}
 
 	service.dead.Store(false)
-	if err := s.Runtime.CollectAttachments(t.Context()); err != nil {
+	if err := s.Runtime.Uploads.Collect(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if n := service.keeps(); n != 0 {

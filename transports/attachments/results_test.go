@@ -93,7 +93,7 @@ func TestResult_IsAFileOfItsRun(t *testing.T) {
 			s.upload(file{"f", "a.txt", "", "the only file of the quota"})
 			call := path[strings.LastIndex(path, "/")+1:]
 			bob := runtime.MustCaller("default", "bob", runtime.RoleUser)
-			if _, _, err := s.Runtime.OpenResult(t.Context(), bob, started.RunID, call); !errors.Is(err, runtime.ErrRunNotFound) {
+			if _, _, err := s.Runtime.Uploads.OpenResult(t.Context(), bob, started.RunID, call); !errors.Is(err, runtime.ErrRunNotFound) {
 				t.Errorf("a neighbour: %v", err)
 			}
 			for _, path := range []string{strings.Replace(path, call, "none", 1), strings.Replace(path, "agent-runs/", "agent-runs/none", 1)} {
@@ -139,7 +139,7 @@ func TestResult_StaysForReruns(t *testing.T) {
 			twice := start(s.Runtime.Rerun(t.Context(), s.Caller, s.Caller, again, runtime.RerunRequest{FromNode: c.from}))
 			threads := map[string]string{}
 			for _, id := range []string{again, twice} {
-				run, err := s.Runtime.Run(t.Context(), s.Caller, id)
+				run, err := s.Runtime.Runs.Get(t.Context(), s.Caller, id)
 				must(t, err)
 				threads[id] = run.ThreadID
 			}
@@ -170,7 +170,7 @@ func TestResult_StaysForReruns(t *testing.T) {
 				t.Errorf("a deleted rerun's result: %d", got.Status)
 			}
 		}
-		left, err := s.Runtime.ExpireAttachments(t.Context(), "default", "", time.Now().Add(time.Hour), true)
+		left, err := s.Runtime.Uploads.Expire(t.Context(), "default", "", time.Now().Add(time.Hour), true)
 		if err != nil || left != 0 {
 			t.Errorf("%d files are left, %v", left, err)
 		}

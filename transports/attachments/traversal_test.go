@@ -49,7 +49,7 @@ func TestNoPathLeadsElsewhere(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "", attach.Config{Files: 10_000})
 	mine := s.upload(file{"f", "mine.txt", "", "mine"})
-	bobs, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller("default", "bob", runtime.RoleUser), runtime.Upload{Body: strings.NewReader("bob's secret")})
+	bobs, err := s.Runtime.Uploads.Add(t.Context(), runtime.MustCaller("default", "bob", runtime.RoleUser), runtime.Upload{Body: strings.NewReader("bob's secret")})
 	must(t, err)
 	signed, err := url.Parse(s.urlOf(mine))
 	must(t, err)

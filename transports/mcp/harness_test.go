@@ -203,7 +203,7 @@ func (c client) script(ops string, more ...any) started {
 func (s *server) await(r started, status runtime.Status) runtime.Run {
 	s.Helper()
 	s.Await(r.RunID, status)
-	run, err := s.Runtime.Run(s.Context(), ann, r.RunID)
+	run, err := s.Runtime.Runs.Get(s.Context(), ann, r.RunID)
 	must(s, err)
 	return run
 }

@@ -163,7 +163,7 @@ func TestAnswersOfABatchHaveOneBudget(t *testing.T) {
 // messages is how many messages a run has.
 func (s *server) messages(run started) int {
 	s.Helper()
-	page, err := s.Runtime.Messages(s.Context(), ann, run.RunID, 0, 200)
+	page, err := s.Runtime.Runs.Messages(s.Context(), ann, run.RunID, 0, 200)
 	must(s, err)
 	return len(page.Rows)
 }

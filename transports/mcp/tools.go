@@ -121,7 +121,7 @@ func (t Transport) append(ctx context.Context, who runtime.Caller, args argument
 	if err != nil {
 		return nil, err
 	}
-	run, err := t.Runtime.Run(ctx, who, args.text("run_id")) // the answer has its first name
+	run, err := t.Runtime.Runs.Get(ctx, who, args.text("run_id")) // the answer has its first name
 	if err != nil {
 		return nil, err
 	}

@@ -98,7 +98,7 @@ func mark(s *server) {
 func (s *server) ended(run string) {
 	s.Helper()
 	s.Eventually("run "+run+" rests", func() bool {
-		r, err := s.Runtime.Run(context.Background(), local, run)
+		r, err := s.Runtime.Runs.Get(context.Background(), local, run)
 		return err == nil && (r.Status.Final() || r.Status == runtime.Waiting)
 	})
 }

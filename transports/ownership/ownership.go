@@ -77,7 +77,7 @@ func (g *Registry) Own(who runtime.Caller, req *runtime.StartRequest) {
 	key := req.Idempotency
 	req.Late = func(started runtime.Started) {
 		t := g.TieRun(gone{}, who, key, started)
-		cur, err := g.cfg.Runtime.ReadRun(context.Background(), started)
+		cur, err := g.cfg.Runtime.Logs.ReadRun(context.Background(), started)
 		if err != nil {
 			t.Release()
 			return
@@ -88,7 +88,7 @@ func (g *Registry) Own(who runtime.Caller, req *runtime.StartRequest) {
 
 // newConnection returns the name of a new connection of this server.
 func (g *Registry) newConnection() string {
-	return g.cfg.Runtime.Instance() + "." + strconv.FormatInt(g.connections.Add(1), 10)
+	return g.cfg.Runtime.Member.Instance + "." + strconv.FormatInt(g.connections.Add(1), 10)
 }
 
 // gone is a closed connection.
@@ -104,14 +104,12 @@ func (g *Registry) StartRun(ctx context.Context, who runtime.Caller, req runtime
 	if g.cfg.Ties != nil {
 		req.MakeWay = func(ctx context.Context) bool { return g.supersedeShared(ctx, who, &req, false) }
 	}
-	started, err := g.cfg.Runtime.StartRun(ctx, who, req)
-	for range 2 { // a run in the way may begin to wait meanwhile
-		if !g.makeWay(ctx, who, &req, &started, err) {
-			break
+	for again := 2; ; again-- { // a run in the way may begin to wait meanwhile
+		started, err := g.cfg.Runtime.StartRun(ctx, who, req)
+		if again == 0 || !g.makeWay(ctx, who, &req, &started, err) {
+			return started, err
 		}
-		started, err = g.cfg.Runtime.StartRun(ctx, who, req)
 	}
-	return started, err
 }
 
 // makeWay cancels runs that a start has met. It reports whether the start may succeed now. The ties of other servers are read only then,
@@ -190,7 +188,7 @@ func (g *Registry) Join(who runtime.Caller, th *runtime.Thread) {
 		ctx, cancel := context.WithTimeout(context.Background(), tieTime)
 		defer cancel()
 		of := runtime.Tie{Project: th.Project, User: th.User, ThreadID: th.ID}
-		g.logShared(g.cfg.Ties.Join(ctx, &of, th.Key, g.cfg.Runtime.Instance()))
+		g.logShared(g.cfg.Ties.Join(ctx, &of, th.Key, g.cfg.Runtime.Member.Instance))
 	}
 }
 
@@ -279,7 +277,7 @@ const retryPause = time.Second
 
 // unanswered reports whether the run may still wait since cur read the end of its span.
 func (t *Tie) unanswered(ctx context.Context, cur *runtime.RunCursor) bool {
-	run, err := t.reg.cfg.Runtime.Run(ctx, t.who, t.started.RunID)
+	run, err := t.reg.cfg.Runtime.Runs.Get(ctx, t.who, t.started.RunID)
 	return err != nil || run.Status == runtime.Waiting && run.ClosedEvent == cur.After()
 }
 
@@ -293,11 +291,7 @@ func (t *Tie) cancel(ctx context.Context, waiting bool) (later bool) {
 	if !tied {
 		return false
 	}
-	cancel := t.reg.cfg.Runtime.CancelTurn
-	if waiting {
-		cancel = t.reg.cfg.Runtime.CancelUnanswered
-	}
-	err := cancel(ctx, t.who, t.started)
+	err := t.reg.cfg.Runtime.CancelTurn(ctx, t.who, t.started, waiting)
 	if refusal, refused := errors.AsType[*runtime.Error](err); refused {
 		return refusal.Kind == runtime.KindUnavailable
 	}

@@ -58,7 +58,7 @@ func (s *server) start(who runtime.Caller, req runtime.StartRequest) runtime.Sta
 // drop drops the tie with a cursor at the run's start.
 func (s *server) drop(tie *ownership.Tie, started runtime.Started) {
 	s.Helper()
-	cur, err := s.Runtime.ReadRun(s.Context(), started)
+	cur, err := s.Runtime.Logs.ReadRun(s.Context(), started)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func (s *server) drop(tie *ownership.Tie, started runtime.Started) {
 // answer answers the question of run a.
 func (s *server) answer() []agui.ResumeEntry {
 	s.Helper()
-	asks, err := s.Runtime.Interrupts(s.Context(), local, "a")
+	asks, err := s.Runtime.Runs.Interrupts(s.Context(), local, "a")
 	if err != nil || len(asks) != 1 {
 		s.Fatalf("%d questions, %v", len(asks), err)
 	}
@@ -100,7 +100,7 @@ func TestTie_CancelsRunOfItsUser(t *testing.T) {
 	started := s.typist(boss)
 	s.drop(s.Streams.TieRun(peer(false), boss, nil, started), started)
 	s.Eventually("the run is cancelled", func() bool {
-		run, err := s.Runtime.Run(t.Context(), boss.AsUser(), "a")
+		run, err := s.Runtime.Runs.Get(t.Context(), boss.AsUser(), "a")
 		return err == nil && run.Status == runtime.Cancelled
 	})
 	s.Await("a", runtime.Running)
@@ -162,7 +162,7 @@ func TestTie_CancelsUnseenQuestion(t *testing.T) {
 	started, asked := s.owned()
 	s.Keys <- transporttest.Ask
 	s.Await("a", runtime.Waiting)
-	cur, err := s.Runtime.ReadRun(t.Context(), started)
+	cur, err := s.Runtime.Logs.ReadRun(t.Context(), started)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -110,11 +110,7 @@ func (g *Registry) cancelRow(ctx context.Context, row *runtime.Tie, waiting bool
 	}
 	var started runtime.Started
 	started.RunID, started.After = row.RunID, row.After
-	cancel := g.cfg.Runtime.CancelTurn
-	if waiting {
-		cancel = g.cfg.Runtime.CancelUnanswered
-	}
-	err = cancel(ctx, who, started)
+	err = g.cfg.Runtime.CancelTurn(ctx, who, started, waiting)
 	if refusal, refused := errors.AsType[*runtime.Error](err); refused && refusal.Kind != runtime.KindUnavailable {
 		return nil
 	}

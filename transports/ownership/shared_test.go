@@ -61,7 +61,7 @@ func (s *servers) dropped() {
 // join has a client join the thread.
 func (s *server) join() {
 	s.Helper()
-	th, err := s.Runtime.Thread(s.Context(), local, "main")
+	th, err := s.Runtime.Threads.Get(s.Context(), local, "main")
 	if err != nil {
 		s.Fatal(err)
 	}

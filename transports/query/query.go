@@ -43,7 +43,7 @@ func (q Runs) Page(ctx context.Context, rt *runtime.Runtime, who runtime.Caller)
 	if f.Count, err = wire.Count(q.Count); err != nil {
 		return page, err
 	}
-	runs, err := rt.Runs(ctx, who, f)
+	runs, err := rt.Runs.List(ctx, who, f)
 	if err != nil {
 		return page, err
 	}
@@ -51,8 +51,8 @@ func (q Runs) Page(ctx context.Context, rt *runtime.Runtime, who runtime.Caller)
 	page = wire.NewPage(list, runs, func(r *runtime.Run) wire.Run {
 		asks, err := Asks(ctx, rt, who, r)
 		failed = errors.Join(failed, err)
-		shown := wire.NewRun(r, asks, rt.Cost(r.Usage))
-		shown.Waiting = wire.NewWaiting(rt.WaitOf(ctx, r))
+		shown := wire.NewRun(r, asks, rt.Prices.Sum(r.Usage))
+		shown.Waiting = wire.NewWaiting(rt.Logs.WaitOf(ctx, r))
 		return shown
 	}, func(r *runtime.Run) int64 { return r.Key })
 	return page, failed
@@ -67,7 +67,6 @@ func (q Runs) filter(ctx context.Context, rt *runtime.Runtime, who runtime.Calle
 	if q.Order != "" && q.Order != "oldest" && q.Order != "newest" {
 		return f, wire.List{}, wire.Refuse("invalid_request", "order must be newest or oldest")
 	}
-	f.Tags, f.Metadata = each(q.Tags), q.Metadata
 	var err error
 	if f.Statuses, err = statuses(q.Statuses); err != nil {
 		return f, wire.List{}, err
@@ -79,13 +78,13 @@ func (q Runs) filter(ctx context.Context, rt *runtime.Runtime, who runtime.Calle
 		return f, wire.List{}, err
 	}
 	if q.ThreadID != "" {
-		th, err := rt.Thread(ctx, who, q.ThreadID)
+		th, err := rt.Threads.Get(ctx, who, q.ThreadID)
 		if err != nil {
 			return f, wire.List{}, err
 		}
 		f.ThreadKey = th.Key
 	}
-	list, err := wire.NewList(ctx, rt, "runs", who, f)
+	list, err := wire.NewList(ctx, rt.Secrets, "runs", who, f)
 	return f, list, err
 }
 
@@ -119,5 +118,5 @@ func Asks(ctx context.Context, rt *runtime.Runtime, who runtime.Caller, r *runti
 	if r.Status != runtime.Waiting {
 		return nil, nil
 	}
-	return rt.InterruptsOf(ctx, who, r)
+	return rt.Runs.InterruptsOf(ctx, who, r)
 }

@@ -17,7 +17,7 @@ func (t Transport) audit(c *fiber.Ctx, who runtime.Caller) error {
 	if f.Until, err = wire.Moment("until", c.Query("until")); err != nil {
 		return err
 	}
-	list, err := wire.NewList(c.UserContext(), t.Runtime, "audit", who, f)
+	list, err := wire.NewList(c.UserContext(), t.Runtime.Secrets, "audit", who, f)
 	if err != nil {
 		return err
 	}

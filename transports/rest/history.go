@@ -27,7 +27,7 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	h, err := t.Runtime.History(c.UserContext(), who, c.Query("threadId"), before)
+	h, err := t.Runtime.Threads.History(c.UserContext(), who, c.Query("threadId"), before)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (d *day) read(ctx context.Context) error {
 		return err
 	}
 	defer end()
-	msgs, err := d.t.Runtime.HistoryMessages(ctx, d.of, d.last, historyPage)
+	msgs, err := d.t.Runtime.Threads.HistoryMessages(ctx, d.of, d.last, historyPage)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func TestHistoryOfNobody(t *testing.T) {
 func TestHistoryShowsADay(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	file, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller("default", "local", runtime.RoleUser), runtime.Upload{Filename: "a.txt", Length: 1, Body: strings.NewReader("x")})
+	file, err := s.Runtime.Uploads.Add(t.Context(), runtime.MustCaller("default", "local", runtime.RoleUser), runtime.Upload{Filename: "a.txt", Length: 1, Body: strings.NewReader("x")})
 	if err != nil {
 		t.Fatal(err)
 	}

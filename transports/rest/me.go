@@ -11,12 +11,12 @@ import (
 // me answers GET me: the caller as the server sees it.
 func (t Transport) me(c *fiber.Ctx, who runtime.Caller) error {
 	id := auth.Of(c)
-	return c.JSON(wire.NewMe(who, id.Projects, id.Scheme, id.Expires, t.Version, t.Runtime.Currency()))
+	return c.JSON(wire.NewMe(who, id.Projects, id.Scheme, id.Expires, t.Version, t.Runtime.Prices.Currency))
 }
 
 // views answers GET views: the lists of runs that the caller has saved.
 func (t Transport) views(c *fiber.Ctx, who runtime.Caller) error {
-	views, err := t.Runtime.Views(c.UserContext(), who)
+	views, err := t.Runtime.Views.Get(c.UserContext(), who)
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (t Transport) putViews(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Runtime.PutViews(c.UserContext(), who, views); err != nil {
+	if err := t.Runtime.Views.Put(c.UserContext(), who, views); err != nil {
 		return err
 	}
 	return c.JSON(wire.NewViews(views))

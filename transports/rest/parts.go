@@ -19,12 +19,12 @@ type part struct {
 
 // part reads a request for a page of the run's list of that kind.
 func (t Transport) part(c *fiber.Ctx, who runtime.Caller, kind string) (part, error) {
-	run, err := t.Runtime.Run(c.UserContext(), who, runID(c))
+	run, err := t.Runtime.Runs.Get(c.UserContext(), who, runID(c))
 	if err != nil {
 		return part{}, err
 	}
 	p := part{who: who, run: run}
-	if p.list, err = wire.NewList(c.UserContext(), t.Runtime, kind, who, run.Key); err != nil {
+	if p.list, err = wire.NewList(c.UserContext(), t.Runtime.Secrets, kind, who, run.Key); err != nil {
 		return p, err
 	}
 	if p.limit, err = wire.Limit(c.Query("limit")); err != nil {
@@ -40,7 +40,7 @@ func (t Transport) steps(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	steps, err := t.Runtime.Steps(c.UserContext(), p.who, runID(c), int(p.after), p.limit)
+	steps, err := t.Runtime.Runs.Steps(c.UserContext(), p.who, runID(c), int(p.after), p.limit)
 	if err != nil {
 		return err
 	}
@@ -51,11 +51,11 @@ func (t Transport) steps(c *fiber.Ctx, who runtime.Caller) error {
 
 // nodes answers GET node-states.
 func (t Transport) nodes(c *fiber.Ctx, who runtime.Caller) error {
-	run, err := t.Runtime.Run(c.UserContext(), who, runID(c))
+	run, err := t.Runtime.Runs.Get(c.UserContext(), who, runID(c))
 	if err != nil {
 		return err
 	}
-	nodes, err := t.Runtime.Nodes(c.UserContext(), who, runID(c))
+	nodes, err := t.Runtime.Runs.Nodes(c.UserContext(), who, runID(c))
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (t Transport) messages(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	msgs, err := t.Runtime.Messages(c.UserContext(), p.who, runID(c), p.after, p.limit)
+	msgs, err := t.Runtime.Runs.Messages(c.UserContext(), p.who, runID(c), p.after, p.limit)
 	if err != nil {
 		return err
 	}
@@ -83,11 +83,11 @@ func (t Transport) messages(c *fiber.Ctx, who runtime.Caller) error {
 
 // modelCalls answers GET model-calls, in the order they began.
 func (t Transport) modelCalls(c *fiber.Ctx, who runtime.Caller) error {
-	run, err := t.Runtime.Run(c.UserContext(), who, runID(c))
+	run, err := t.Runtime.Runs.Get(c.UserContext(), who, runID(c))
 	if err != nil {
 		return err
 	}
-	list, err := wire.NewList(c.UserContext(), t.Runtime, "model-calls", who, run.Key)
+	list, err := wire.NewList(c.UserContext(), t.Runtime.Secrets, "model-calls", who, run.Key)
 	if err != nil {
 		return err
 	}
@@ -99,20 +99,20 @@ func (t Transport) modelCalls(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	calls, err := t.Runtime.ModelCalls(c.UserContext(), who, runID(c), after, limit)
+	calls, err := t.Runtime.Runs.ModelCalls(c.UserContext(), who, runID(c), after, limit)
 	if err != nil {
 		return err
 	}
-	return c.JSON(wire.NewModelCalls(list, calls, t.Runtime.Cost))
+	return c.JSON(wire.NewModelCalls(list, calls, t.Runtime.Prices.Sum))
 }
 
 // modelCall answers GET of a call of a model.
 func (t Transport) modelCall(c *fiber.Ctx, who runtime.Caller) error {
-	call, sent, answer, err := t.Runtime.ModelCall(c.UserContext(), who, runID(c), wire.Unescape(c.Params("callId")))
+	call, sent, answer, err := t.Runtime.Runs.ModelCall(c.UserContext(), who, runID(c), wire.Unescape(c.Params("callId")))
 	if err != nil {
 		return err
 	}
-	whole, err := wire.NewWholeModelCall(&call, sent, answer, t.Runtime.Cost)
+	whole, err := wire.NewWholeModelCall(&call, sent, answer, t.Runtime.Prices.Sum)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (t Transport) append(c *fiber.Ctx, who runtime.Caller) error {
 		return err
 	}
 	transports.Decoded(c)
-	run, err := t.Runtime.Run(c.UserContext(), who, runID(c)) // the answer has its first name
+	run, err := t.Runtime.Runs.Get(c.UserContext(), who, runID(c)) // the answer has its first name
 	if err != nil {
 		return err
 	}

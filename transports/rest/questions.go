@@ -13,7 +13,7 @@ func (t Transport) questions(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	list, err := wire.NewList(c.UserContext(), t.Runtime, "interrupts", who, nil)
+	list, err := wire.NewList(c.UserContext(), t.Runtime.Secrets, "interrupts", who, nil)
 	if err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (t Transport) questions(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	page, err := t.Runtime.Questions(c.UserContext(), who, runtime.QuestionFilter{AfterKey: after, Limit: limit, Count: count})
+	page, err := t.Runtime.Runs.Questions(c.UserContext(), who, runtime.QuestionFilter{AfterKey: after, Limit: limit, Count: count})
 	if err != nil {
 		return err
 	}

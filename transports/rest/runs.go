@@ -124,7 +124,7 @@ func (t Transport) detached(ctx context.Context, who runtime.Caller, req runtime
 
 // get answers GET of a run.
 func (t Transport) get(c *fiber.Ctx, who runtime.Caller) error {
-	run, err := t.Runtime.Run(c.UserContext(), who, runID(c))
+	run, err := t.Runtime.Runs.Get(c.UserContext(), who, runID(c))
 	if err != nil {
 		return err
 	}
@@ -132,19 +132,19 @@ func (t Transport) get(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	last, err := t.Runtime.LastEventOf(c.UserContext(), &run)
+	last, err := t.Runtime.Logs.LastEventOf(c.UserContext(), &run)
 	if err != nil {
 		return err
 	}
-	shown := wire.NewRun(&run, asks, t.Runtime.Cost(run.Usage))
+	shown := wire.NewRun(&run, asks, t.Runtime.Prices.Sum(run.Usage))
 	shown.LastEvent = wire.NewLastEvent(last)
-	shown.Waiting = wire.NewWaiting(t.Runtime.WaitOf(c.UserContext(), &run))
+	shown.Waiting = wire.NewWaiting(t.Runtime.Logs.WaitOf(c.UserContext(), &run))
 	return c.JSON(shown)
 }
 
 // definition answers GET definition: the request that started the run.
 func (t Transport) definition(c *fiber.Ctx, who runtime.Caller) error {
-	w, err := t.Runtime.Workflow(c.UserContext(), who, runID(c))
+	w, err := t.Runtime.Runs.Workflow(c.UserContext(), who, runID(c))
 	if err != nil {
 		return err
 	}

@@ -15,5 +15,5 @@ func (t Transport) stats(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(wire.NewStats(&s, t.Version, t.Runtime.Cost))
+	return c.JSON(wire.NewStats(&s, t.Version, t.Runtime.Prices.Sum))
 }

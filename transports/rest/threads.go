@@ -12,12 +12,12 @@ import (
 
 // threads answers GET threads: the caller's, or those of the user that a viewer names, the latest activity first.
 func (t Transport) threads(c *fiber.Ctx, who runtime.Caller) error {
-	return t.listThreads(c, who, "threads", t.Runtime.Threads)
+	return t.listThreads(c, who, "threads", t.Runtime.Threads.List)
 }
 
 // allThreads answers GET threads of a project: the threads that the caller may see.
 func (t Transport) allThreads(c *fiber.Ctx, who runtime.Caller) error {
-	return t.listThreads(c, who, "all threads", t.Runtime.ThreadsOfAll)
+	return t.listThreads(c, who, "all threads", t.Runtime.Threads.ListAll)
 }
 
 // readThreads reads a page of threads.
@@ -32,7 +32,7 @@ func (t Transport) listThreads(c *fiber.Ctx, who runtime.Caller, name string, re
 	default:
 		return wire.Refuse("invalid_request", "archived must be true or false")
 	}
-	list, err := wire.NewList(c.UserContext(), t.Runtime, name, who, f)
+	list, err := wire.NewList(c.UserContext(), t.Runtime.Secrets, name, who, f)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (t Transport) listThreads(c *fiber.Ctx, who runtime.Caller, name string, re
 // users answers GET users of a project: the users with threads there.
 func (t Transport) users(c *fiber.Ctx, who runtime.Caller) error {
 	f := runtime.UserFilter{Text: strings.TrimSpace(c.Query("q"))}
-	list, err := wire.NewList(c.UserContext(), t.Runtime, "users", who, f)
+	list, err := wire.NewList(c.UserContext(), t.Runtime.Secrets, "users", who, f)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (t Transport) users(c *fiber.Ctx, who runtime.Caller) error {
 	if f.After, err = list.Name(c.Query("cursor")); err != nil {
 		return err
 	}
-	users, err := t.Runtime.Users(c.UserContext(), who, f)
+	users, err := t.Runtime.Threads.Users(c.UserContext(), who, f)
 	if err != nil {
 		return err
 	}
@@ -82,11 +82,11 @@ func (t Transport) threadMessages(c *fiber.Ctx, who runtime.Caller) error {
 		}
 		f.Limit = n
 	}
-	th, err := t.Runtime.Thread(c.UserContext(), who, wire.Unescape(c.Params("threadId")))
+	th, err := t.Runtime.Threads.Get(c.UserContext(), who, wire.Unescape(c.Params("threadId")))
 	if err != nil {
 		return err
 	}
-	snap, err := t.Runtime.ThreadMessages(c.UserContext(), th, f)
+	snap, err := t.Runtime.Logs.Messages(c.UserContext(), th, f)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (t Transport) threadMessages(c *fiber.Ctx, who runtime.Caller) error {
 
 // thread answers GET of a thread.
 func (t Transport) thread(c *fiber.Ctx, who runtime.Caller) error {
-	th, err := t.Runtime.ThreadAsListed(c.UserContext(), who, wire.Unescape(c.Params("threadId")))
+	th, err := t.Runtime.Threads.Listed(c.UserContext(), who, wire.Unescape(c.Params("threadId")))
 	if err != nil {
 		return err
 	}

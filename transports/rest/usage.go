@@ -20,7 +20,7 @@ func (t Transport) usage(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	shown := wire.NewUsage(&f, sums, t.Runtime.Currency())
+	shown := wire.NewUsage(&f, sums, t.Runtime.Prices.Currency)
 	c.Vary(fiber.HeaderAccept)
 	if c.Accepts(fiber.MIMEApplicationJSON, "text/csv") != "text/csv" {
 		return c.JSON(shown)

@@ -20,7 +20,6 @@ import (
 // Transport serves a runtime's runs as streams. Its handlers return errors as they are: the server turns
 // them into answers.
 type Transport struct {
-	Runtime *runtime.Runtime
 	Streams *transports.Streams // the same as the server has
 }
 

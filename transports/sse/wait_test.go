@@ -29,7 +29,7 @@ func (s *server) another() {
 // answer is how run a's question is answered.
 func (s *server) answer() []agui.ResumeEntry {
 	s.Helper()
-	asks, err := s.Runtime.Interrupts(s.Context(), s.Caller, "a")
+	asks, err := s.Runtime.Runs.Interrupts(s.Context(), s.Caller, "a")
 	if err != nil || len(asks) != 1 {
 		s.Fatalf("%d questions, %v", len(asks), err)
 	}

@@ -203,7 +203,7 @@ func (d *doomed) play(messages int) {
 func (d *doomed) await(run string, want runtime.Status) {
 	d.Helper()
 	d.Eventually(fmt.Sprintf("run %s is %s", run, want), func() bool {
-		r, err := d.Runtime.Run(d.Context(), d.Caller, run)
+		r, err := d.Runtime.Runs.Get(d.Context(), d.Caller, run)
 		return err == nil && r.Status == want
 	})
 }

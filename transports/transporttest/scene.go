@@ -62,7 +62,7 @@ func (s *Scene) play() {
 
 	s.start(2)
 	s.Await(s.Runs[2].ID, runtime.Waiting)
-	asks, err := s.Runtime.Interrupts(ctx, s.Caller, s.Runs[2].ID)
+	asks, err := s.Runtime.Runs.Interrupts(ctx, s.Caller, s.Runs[2].ID)
 	if err != nil || len(asks) != 1 {
 		s.t.Fatalf("%d questions, %v", len(asks), err)
 	}
@@ -128,11 +128,11 @@ func Through(end int64, all []Event) []Event {
 
 // End is the id of the log's last event.
 func (s *Scene) End() int64 {
-	th, err := s.Runtime.Thread(context.Background(), s.Caller, s.Thread)
+	th, err := s.Runtime.Threads.Get(context.Background(), s.Caller, s.Thread)
 	if err != nil {
 		return 0
 	}
-	cur, err := s.Runtime.Read(context.Background(), th, runtime.Latest, true)
+	cur, err := s.Runtime.Logs.Read(context.Background(), th, runtime.Latest, true)
 	if err != nil {
 		s.t.Error(err)
 		return 0
@@ -144,7 +144,7 @@ func (s *Scene) End() int64 {
 // Started returns the runs that have been started so far. It may be called while the scene is played.
 func (s *Scene) Started() []Played {
 	i := slices.IndexFunc(s.Runs, func(p Played) bool {
-		_, err := s.Runtime.Run(context.Background(), s.Caller, p.ID)
+		_, err := s.Runtime.Runs.Get(context.Background(), s.Caller, p.ID)
 		return err != nil
 	})
 	if i < 0 {

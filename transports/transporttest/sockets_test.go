@@ -114,12 +114,12 @@ func readSubscription(t *testing.T, s *transporttest.Scene, after int64) []trans
 // logEnd is the id of the last event that the thread has now.
 func logEnd(t *testing.T, s *transporttest.Scene) int64 {
 	t.Helper()
-	th, err := s.Runtime.Thread(t.Context(), s.Caller, s.Thread)
+	th, err := s.Runtime.Threads.Get(t.Context(), s.Caller, s.Thread)
 	if err != nil {
 		t.Error(err)
 		return 0
 	}
-	cur, err := s.Runtime.Read(t.Context(), th, -1, true)
+	cur, err := s.Runtime.Logs.Read(t.Context(), th, -1, true)
 	if err != nil {
 		t.Error(err)
 		return 0

@@ -77,7 +77,7 @@ func All(s *Server) []transports.Mounter {
 	return []transports.Mounter{
 		monitor.Transport{Runtime: s.Runtime, Streams: s.Streams}, // before agui, whose paths begin with any agent's name
 		rest.Transport{Runtime: s.Runtime, Streams: s.Streams},
-		sse.Transport{Runtime: s.Runtime, Streams: s.Streams},
+		sse.Transport{Streams: s.Streams},
 		ws.Transport{Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger},
 		aguidoor.Transport{Runtime: s.Runtime, Streams: s.Streams},
 		mcp.Transport{Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger, Version: "test"},
@@ -178,7 +178,7 @@ func (s *Server) Eventually(what string, ok func() bool) {
 func (s *Server) Await(run string, want ...runtime.Status) {
 	s.Helper()
 	s.Eventually(fmt.Sprintf("run %s is %v", run, want), func() bool {
-		r, err := s.Runtime.Run(context.Background(), s.Caller, run)
+		r, err := s.Runtime.Runs.Get(context.Background(), s.Caller, run)
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -197,7 +197,7 @@ func (s *Server) OutlastGrace() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	cur, err := s.Runtime.ReadRun(s.Context(), started)
+	cur, err := s.Runtime.Logs.ReadRun(s.Context(), started)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -172,11 +172,11 @@ func compare(t *testing.T, want, got []Event) {
 func (s *Scene) log() []*runtime.Record {
 	s.t.Helper()
 	ctx := context.Background()
-	th, err := s.Runtime.Thread(ctx, s.Caller, s.Thread)
+	th, err := s.Runtime.Threads.Get(ctx, s.Caller, s.Thread)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cur, err := s.Runtime.Read(ctx, th, 0, false)
+	cur, err := s.Runtime.Logs.Read(ctx, th, 0, false)
 	if err != nil {
 		s.t.Fatal(err)
 	}

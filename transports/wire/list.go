@@ -16,7 +16,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Secrets stores the secrets that seal cursors and sign tickets. A *runtime.Runtime does.
+// Secrets stores the secrets that seal cursors and sign tickets. A *runtime.Secrets does.
 type Secrets interface {
 	Secret(ctx context.Context, purpose string) (string, error)
 }

@@ -114,7 +114,7 @@ func (d *desk) append(ctx context.Context, cmd *wire.Command) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := d.t.Runtime.Run(ctx, who, cmd.RunID) // the answer has its first name
+	run, err := d.t.Runtime.Runs.Get(ctx, who, cmd.RunID) // the answer has its first name
 	if err != nil {
 		return nil, err
 	}

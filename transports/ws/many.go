@@ -131,11 +131,11 @@ func (d *desk) subscribe(ctx context.Context, s *socket, threadID string, after 
 
 // open opens a thread behind an event.
 func (d *desk) open(ctx context.Context, threadID string, after int64) (*runtime.Cursor, error) {
-	th, err := d.t.Runtime.Thread(ctx, d.who, threadID)
+	th, err := d.t.Runtime.Threads.Get(ctx, d.who, threadID)
 	if err != nil {
 		return nil, err
 	}
-	return d.t.Runtime.Read(ctx, th, after, true)
+	return d.t.Runtime.Logs.Read(ctx, th, after, true)
 }
 
 // reader is a subscription's cursor. The subscriptions of a socket read in turn: if the client does not read, only one holds a

@@ -146,7 +146,7 @@ func TestCommandsAnswerLikeREST(t *testing.T) {
 
 	c.done(`{"op": "run", "runId": "b", ` + transporttest.Scripted("other", `{"ask": {"message": "Deploy?", "schema": {"type": "object"}}}`)[1:])
 	s.Await("b", "WAITING")
-	asks, err := s.Runtime.Interrupts(t.Context(), local, "b")
+	asks, err := s.Runtime.Runs.Interrupts(t.Context(), local, "b")
 	if err != nil || len(asks) != 1 {
 		t.Fatal(asks, err)
 	}
@@ -306,11 +306,11 @@ func TestASubscriptionWithoutItsTurnHoldsNoRecords(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	run := s.Script("t", `{"tokens": 5000}`) // more than a ring or a page has
 	s.Await(run.RunID, runtime.Completed)
-	th, err := s.Runtime.Thread(t.Context(), local, "t")
+	th, err := s.Runtime.Threads.Get(t.Context(), local, "t")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cur, err := s.Runtime.Read(t.Context(), th, 0, true)
+	cur, err := s.Runtime.Logs.Read(t.Context(), th, 0, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +397,7 @@ func TestProjectOfAnother(t *testing.T) {
 	s.open("/api/v1/ws?projectId=other").all(4404)
 	c := s.open("/api/v1/ws?projectId=default")
 	c.done(`{"op": "run", "agent": "echo", "content": "x", "projectId": "other"}`) // the query goes first
-	if runs, err := s.Runtime.Runs(context.Background(), local, runtime.RunFilter{Limit: 1, Count: true}); runs.Total != 1 || err != nil {
+	if runs, err := s.Runtime.Runs.List(context.Background(), local, runtime.RunFilter{Limit: 1, Count: true}); runs.Total != 1 || err != nil {
 		t.Error(runs.Total, err)
 	}
 }

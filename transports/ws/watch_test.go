@@ -42,7 +42,7 @@ func TestChangesOfListsAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Eventually("over", func() bool {
-		run, err := s.Runtime.Run(t.Context(), ann, "hers")
+		run, err := s.Runtime.Runs.Get(t.Context(), ann, "hers")
 		return err == nil && run.Status == "COMPLETED"
 	})
 	c.send(`{"op": "unwatch"}`)

@@ -7,9 +7,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// framed refuses a request that a proxy may have parsed differently: the end of its body, its headers, or its origin. It checks
+// unambiguous refuses a request that a proxy may have parsed differently: the end of its body, its headers, or its origin. It checks
 // the raw headers, as fasthttp has already chosen one interpretation.
-func framed(h *fasthttp.RequestHeader) error {
+func unambiguous(h *fasthttp.RequestHeader) error {
 	length, encoding, origins := false, false, 0
 	for line := range bytes.Lines(h.RawHeaders()) {
 		name, value, _ := bytes.Cut(line, []byte(":"))

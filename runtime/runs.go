@@ -17,70 +17,83 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// catalog finds and lists stored rows for a caller. It changes nothing.
-type catalog struct {
+// Runs finds and lists runs, and their rows, for a caller. It changes nothing.
+type Runs struct {
 	store    data.ByProject
 	keyed    keyed
 	accounts bool        // see Config.Accounts
 	searches *quota.Pool // under way
 }
 
-// Run returns a run by any of its names.
-func (ct *catalog) Run(ctx context.Context, c Caller, name string) (Run, error) {
-	run, err := ct.visible(ctx, c, name)
+// Get returns a run by any of its names.
+func (rs *Runs) Get(ctx context.Context, c Caller, name string) (Run, error) {
+	run, err := rs.visible(ctx, c, name)
 	if err != nil {
 		return Run{}, err
 	}
-	return run, ct.readInput(ctx, &run)
+	return run, rs.readInput(ctx, &run, nil)
 }
 
-// readInput adds a run's input and definition, which visible leaves out.
-func (ct *catalog) readInput(ctx context.Context, run *Run) error {
+// readInput adds a run's input and definition, which visible leaves out. It reserves room for their weight first, unless reserve is nil.
+func (rs *Runs) readInput(ctx context.Context, run *Run, reserve func(bytes int) error) error {
 	g, err := run.grant()
 	if err != nil {
 		return err
 	}
-	run.Run, err = ct.keyed.run(ctx, g)
+	if reserve != nil {
+		w, err := rs.keyed.runWeight(ctx, g)
+		if err == nil {
+			err = reserve(int(w.Asked + w.Said))
+		}
+		if err != nil {
+			return unavailable(data.Gone(err, ErrRunNotFound))
+		}
+	}
+	run.Run, err = rs.keyed.run(ctx, g)
 	return unavailable(data.Gone(err, ErrRunNotFound))
 }
 
 // visible finds a run the caller may see. For a role that sees the runs of others, a name refers to the caller's own
 // run if there is one; a name that several other users have is refused as ambiguous.
-func (ct *catalog) visible(ctx context.Context, c Caller, name string) (Run, error) {
+func (rs *Runs) visible(ctx context.Context, c Caller, name string) (Run, error) {
 	if err := c.check(); err != nil {
 		return Run{}, err
 	}
 	if !ValidName(name) {
 		return Run{}, ErrRunNotFound
 	}
-	runs, err := ct.store.RunsByName(ctx, c.project, c.user, name)
+	runs, err := rs.store.RunsByName(ctx, c.project, c.user, name)
 	if err == nil && len(runs) == 0 && c.only() == "" {
-		runs, err = ct.store.RunsByName(ctx, c.project, "", name)
+		runs, err = rs.store.RunsByName(ctx, c.project, "", name)
 	}
+	var run data.Run
 	switch {
-	case err != nil:
-		return Run{}, unavailable(err)
-	case len(runs) == 0:
-		return Run{}, ErrRunNotFound
 	case len(runs) > 1:
 		return Run{}, errAmbiguous
+	case len(runs) == 1:
+		run = runs[0]
+	case err == nil:
+		err = ErrNotFound
 	}
-	return grantedRun(runs[0]), nil
+	if err := c.lookupErr(err, run.User, ErrRunNotFound); err != nil {
+		return Run{}, err
+	}
+	return grantedRun(run), nil
 }
 
 var errAmbiguous = refuse(KindInvalid, "ambiguous_name", "Several users have a run of that name: say whose, with user")
 
 // owned finds a run the caller may change.
-func (ct *catalog) owned(ctx context.Context, c Caller, name string) (Run, error) {
-	run, err := ct.visible(ctx, c, name)
+func (rs *Runs) owned(ctx context.Context, c Caller, name string) (Run, error) {
+	run, err := rs.visible(ctx, c, name)
 	if err == nil && !c.changes(run.User) {
 		return Run{}, refuse(KindForbidden, "forbidden", "Your role may not change this run")
 	}
 	return run, err
 }
 
-// RunOf returns the run of a thread by any of the names that the thread's user has for it, independent of the caller.
-func (ct *catalog) RunOf(ctx context.Context, th *Thread, name string) (Run, error) {
+// Of returns the run of a thread by any of the names that the thread's user has for it, independent of the caller.
+func (rs *Runs) Of(ctx context.Context, th *Thread, name string) (Run, error) {
 	g, err := th.grant()
 	if err != nil {
 		return Run{}, err
@@ -88,7 +101,7 @@ func (ct *catalog) RunOf(ctx context.Context, th *Thread, name string) (Run, err
 	if !ValidName(name) {
 		return Run{}, ErrRunNotFound
 	}
-	runs, err := ct.store.RunsByName(ctx, g.project, th.User, name)
+	runs, err := rs.store.RunsByName(ctx, g.project, th.User, name)
 	if err != nil {
 		return Run{}, unavailable(err)
 	}
@@ -99,16 +112,16 @@ func (ct *catalog) RunOf(ctx context.Context, th *Thread, name string) (Run, err
 }
 
 // Workflow returns the workflow of a run as it was at the run's start. An agent's run has a workflow of one node.
-func (ct *catalog) Workflow(ctx context.Context, c Caller, name string) (plugins.Workflow, error) {
-	run, err := ct.Run(ctx, c, name)
+func (rs *Runs) Workflow(ctx context.Context, c Caller, name string) (plugins.Workflow, error) {
+	run, err := rs.Get(ctx, c, name)
 	if err != nil {
 		return plugins.Workflow{}, err
 	}
 	return graph.Definition(&run.Run)
 }
 
-// Runs lists runs, newest first, without their inputs, definitions and metadata.
-func (ct *catalog) Runs(ctx context.Context, c Caller, f RunFilter) (Page[Run], error) {
+// List lists runs, newest first, without their inputs, definitions and metadata.
+func (rs *Runs) List(ctx context.Context, c Caller, f RunFilter) (Page[Run], error) {
 	if err := c.check(); err != nil {
 		return Page[Run]{}, err
 	}
@@ -119,19 +132,19 @@ func (ct *catalog) Runs(ctx context.Context, c Caller, f RunFilter) (Page[Run], 
 			return Page[Run]{Counted: f.Count}, nil
 		}
 	}
-	if err := ct.lookFor(ctx, &f); err != nil {
+	if err := rs.lookFor(ctx, &f); err != nil {
 		return Page[Run]{}, err
 	}
 	explain := unavailable
 	if f.Searches() {
-		end, err := ct.search(c)
+		end, err := beginSearch(rs.searches, c)
 		if err != nil {
 			return Page[Run]{}, err
 		}
 		defer end()
 		explain = searchFailed
 	}
-	page, err := ct.store.Runs(ctx, f)
+	page, err := rs.store.Runs(ctx, f)
 	runs := make([]Run, len(page.Rows))
 	for i := range page.Rows {
 		runs[i] = grantedRun(page.Rows[i])
@@ -147,14 +160,14 @@ const maxMembers = 16
 
 // lookFor checks the text, the tags and the metadata of a filter. If the text is a conversationId, the filter selects that
 // conversation's runs.
-func (ct *catalog) lookFor(ctx context.Context, f *RunFilter) error {
+func (rs *Runs) lookFor(ctx context.Context, f *RunFilter) error {
 	if len(f.Tags)+len(f.Metadata) > maxMembers {
 		return refuse(KindInvalid, "invalid_request", "A list of runs takes at most %d tags and members of metadata", maxMembers)
 	}
 	if err := checkText(f.Text); err != nil || uuid.Validate(f.Text) != nil {
 		return err
 	}
-	th, err := ct.store.ThreadByConversation(ctx, f.Project, f.Text)
+	th, err := rs.store.ThreadByConversation(ctx, f.Project, f.Text)
 	switch {
 	case errors.Is(err, data.ErrNotFound):
 		return nil
@@ -175,46 +188,46 @@ func checkText(text string) error {
 }
 
 // Steps lists a run's steps with a number above after.
-func (ct *catalog) Steps(ctx context.Context, c Caller, name string, after, limit int) (Page[Step], error) {
-	run, err := ct.visible(ctx, c, name)
+func (rs *Runs) Steps(ctx context.Context, c Caller, name string, after, limit int) (Page[Step], error) {
+	run, err := rs.visible(ctx, c, name)
 	if err != nil {
 		return Page[Step]{}, err
 	}
-	steps, err := ct.store.Steps(ctx, c.project, run.Key, after, limit)
+	steps, err := rs.store.Steps(ctx, c.project, run.Key, after, limit)
 	return steps, unavailable(err)
 }
 
 // Nodes lists the states of a run's nodes, without their outputs.
-func (ct *catalog) Nodes(ctx context.Context, c Caller, name string) ([]Node, error) {
-	run, err := ct.visible(ctx, c, name)
+func (rs *Runs) Nodes(ctx context.Context, c Caller, name string) ([]Node, error) {
+	run, err := rs.visible(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := ct.store.NodeStates(ctx, c.project, run.Key)
+	nodes, err := rs.store.NodeStates(ctx, c.project, run.Key)
 	return nodes, unavailable(err)
 }
 
 // Messages lists a run's messages with a key above after, in the order they came.
-func (ct *catalog) Messages(ctx context.Context, c Caller, name string, after int64, limit int) (Page[Message], error) {
-	run, err := ct.visible(ctx, c, name)
+func (rs *Runs) Messages(ctx context.Context, c Caller, name string, after int64, limit int) (Page[Message], error) {
+	run, err := rs.visible(ctx, c, name)
 	if err != nil {
 		return Page[Message]{}, err
 	}
-	msgs, err := ct.store.RunMessages(ctx, c.project, run.Key, after, limit)
+	msgs, err := rs.store.RunMessages(ctx, c.project, run.Key, after, limit)
 	return msgs, unavailable(err)
 }
 
 // Interrupts lists the open interrupts of a waiting run: questions, and calls of the client's own tools.
-func (ct *catalog) Interrupts(ctx context.Context, c Caller, name string) ([]agui.Interrupt, error) {
-	run, err := ct.visible(ctx, c, name)
+func (rs *Runs) Interrupts(ctx context.Context, c Caller, name string) ([]agui.Interrupt, error) {
+	run, err := rs.visible(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
-	return ct.InterruptsOf(ctx, c, &run)
+	return rs.InterruptsOf(ctx, c, &run)
 }
 
 // InterruptsOf is Interrupts for a run that was obtained with a Caller.
-func (ct *catalog) InterruptsOf(ctx context.Context, c Caller, run *Run) ([]agui.Interrupt, error) {
+func (rs *Runs) InterruptsOf(ctx context.Context, c Caller, run *Run) ([]agui.Interrupt, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -222,29 +235,6 @@ func (ct *catalog) InterruptsOf(ctx context.Context, c Caller, run *Run) ([]agui
 	if err != nil {
 		return nil, err
 	}
-	asked, err := ct.keyed.asked(ctx, g, func(in *data.Interrupt) bool { return ct.mayAnswer(c, in, run.User) })
+	asked, err := rs.keyed.asked(ctx, g, func(in *data.Interrupt) bool { return rs.mayAnswer(c, in, run.User) })
 	return asked, unavailable(err)
-}
-
-// Thread finds a thread the caller may see: by the caller's own name for it, or by its conversationId.
-func (ct *catalog) Thread(ctx context.Context, c Caller, name string) (Thread, error) {
-	if err := c.check(); err != nil {
-		return Thread{}, err
-	}
-	if !ValidName(name) {
-		return Thread{}, ErrThreadNotFound
-	}
-	th, err := ct.store.ThreadByID(ctx, c.project, c.user, name)
-	if errors.Is(err, ErrNotFound) {
-		th, err = ct.store.ThreadByConversation(ctx, c.project, name)
-	}
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return Thread{}, ErrThreadNotFound
-	case err != nil:
-		return Thread{}, unavailable(err)
-	case !c.sees(th.User):
-		return Thread{}, ErrThreadNotFound
-	}
-	return granted(th), nil
 }
