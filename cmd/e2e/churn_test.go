@@ -203,7 +203,7 @@ func workers() string {
 	}
 	var some bytes.Buffer
 	for g := range bytes.SplitSeq(buf, []byte("\n\n")) {
-		for _, part := range []string{"/transports.(*Streams)", "/transports/fanout.", "/transports/ws.", "/transports/monitor.", "/runtime/work.(*live)", "/runtime/tail.(*Cursor)"} {
+		for _, part := range []string{"/transports.(*Streams)", "/transports/fanout.", "/transports/ws.", "/transports/monitor.", "/runtime/exec.(*Live)", "/runtime/tail.(*Cursor)"} {
 			if bytes.Contains(g, []byte(part)) {
 				_, _ = some.Write(append(g, '\n', '\n'))
 				break

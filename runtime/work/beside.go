@@ -82,7 +82,7 @@ func (en *Engine) look() {
 			continue
 		case <-tick.C:
 		}
-		if en.drained.Load() && en.countRuns() == 0 {
+		if en.drained.Load() && en.runs.count() == 0 {
 			return
 		}
 		scope := tail.Foreign
@@ -94,8 +94,8 @@ func (en *Engine) look() {
 		}
 		others := en.fleet.OthersLive()
 		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
-		en.queue.CountCapped(ctx)                                // also without others: a run that nobody executed may have ended
-		if en.countRuns() > 0 && (others || scope == tail.All) { // else nobody asks for anything
+		en.queue.CountCapped(ctx)                                 // also without others: a run that nobody executed may have ended
+		if en.runs.count() > 0 && (others || scope == tail.All) { // else nobody asks for anything
 			en.cancelAsked(ctx)
 		}
 		if !others {
@@ -130,7 +130,7 @@ func (en *Engine) cancelAsked(ctx context.Context) {
 		return
 	}
 	for i := range asks {
-		l := en.liveRun(asks[i].RunKey)
+		l := en.runs.of(asks[i].RunKey)
 		if l == nil { // it is about to begin
 			continue
 		}
@@ -141,7 +141,7 @@ func (en *Engine) cancelAsked(ctx context.Context) {
 // countAppended lets the runs of this instance find messages that were appended elsewhere.
 func (en *Engine) countAppended(ctx context.Context) {
 	var keys []int64
-	for _, l := range en.allLive() {
+	for _, l := range en.runs.all() {
 		if l.Inbox.Load() == 0 {
 			keys = append(keys, l.Head().Key)
 		}
@@ -154,7 +154,7 @@ func (en *Engine) countAppended(ctx context.Context) {
 		return
 	}
 	for key, n := range appended {
-		if l := en.liveRun(key); l != nil {
+		if l := en.runs.of(key); l != nil {
 			l.Inbox.CompareAndSwap(0, int64(n))
 		}
 	}
@@ -198,7 +198,7 @@ func (en *Engine) heed(h bus.Hints) {
 // executesAny reports whether this instance executes one of the runs.
 func (en *Engine) executesAny(runs []int64) bool {
 	for _, key := range runs {
-		if en.liveRun(key) != nil {
+		if en.runs.of(key) != nil {
 			return true
 		}
 	}

@@ -22,7 +22,7 @@ type dispatcher struct{ en *Engine }
 // other run of the thread comes first.
 func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, error) {
 	var reserved *queue.Reservation
-	if c.Run.WorkflowID != "" && !en.Stopping() && (c.New || en.liveOn(c.Thread.Key) == nil) {
+	if c.Run.WorkflowID != "" && !en.Stopping() && (c.New || en.runs.on(c.Thread.Key) == nil) {
 		reserved = en.queue.Admit(ctx, c)
 	}
 	if reserved != nil {
@@ -188,8 +188,8 @@ func (d dispatcher) HandsOver(l *exec.Live) bool {
 
 // The other methods of engine.
 
-func (d dispatcher) Begin(l *exec.Live)           { d.en.begin(l) }
-func (d dispatcher) Forget(l *exec.Live)          { d.en.forget(l) }
+func (d dispatcher) Begin(l *exec.Live)           { d.en.runs.begin(l) }
+func (d dispatcher) Forget(l *exec.Live)          { d.en.runs.forget(l) }
 func (d dispatcher) Decide(it *commit.Item) error { return d.en.decide(it) }
 func (d dispatcher) Go(f func())                  { d.en.tasks.Go(f) }
 func (d dispatcher) Rest() bool                   { return d.en.rest() }

@@ -27,7 +27,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 	patience := time.Now().Add(en.cfg.Commits.Patience)
 	asked := false
 	for tries := 0; tries < 3; {
-		if l := en.liveRun(c.Run); l != nil && (c.Project == "" || c.Project == l.Head().Project) && !c.Moved(l.Head()) {
+		if l := en.runs.of(c.Run); l != nil && (c.Project == "" || c.Project == l.Head().Project) && !c.Moved(l.Head()) {
 			err := l.End(exec.CancelledBy(c.By))
 			if errors.Is(err, decide.ErrSettled) { // it is ending already, and its outcome follows
 				err = l.AwaitEnd()

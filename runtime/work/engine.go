@@ -135,14 +135,14 @@ type Engine struct {
 	store data.Store
 	log   *slog.Logger
 	*exec.Offers
-	*runs
+	shared  bool // other instances write the database too
+	runs    runs
 	budget  *budget.Ledger
 	queue   *queue.Queue
 	fleet   *fleet.Fleet
 	link    *bus.Link // nil without a bus
 	commits *commit.Queue
-
-	exec *exec.Config
+	exec    *exec.Config // of the runs at work
 
 	fences   atomic.Int64 // commits refused because another instance has the database
 	repaired atomic.Int64 // see RepairQueue
@@ -153,6 +153,7 @@ type Engine struct {
 	quit       chan struct{}
 	stopping   atomic.Bool // quit is closed, or about to be
 	fence      sync.Once   // closes fenced
+	fenced     chan struct{}
 	committing atomic.Bool // the queue is at work
 
 	handing     atomic.Bool  // runs are handed over to another instance
@@ -168,7 +169,10 @@ type Engine struct {
 
 // New compiles the registry's workflows and tool schemas.
 func New(cfg Config) (*Engine, error) {
-	en := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, link: cfg.Link, quit: make(chan struct{})}
+	en := &Engine{
+		cfg: cfg, store: cfg.Store, log: cfg.Log, link: cfg.Link, shared: cfg.Store.Shared(), runs: runs{live: make(map[int64]*exec.Live)},
+		quit: make(chan struct{}), fenced: make(chan struct{}),
+	}
 	var err error
 	en.Offers, err = exec.NewOffers(cfg.Registry, cfg.Identity.Role == fleet.Gateway, cfg.FrameBytes, cfg.Log, func() {
 		cfg.Offered(en.Plugins())
@@ -182,7 +186,6 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
-	en.runs = &runs{live: make(map[int64]*exec.Live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
 	en.fleet = fleet.New(en.abandoned, fleet.Config{
 		Store: cfg.Store, Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
 		Plugins: en.Plugins, Load: en.load, Stopping: en.Stopping, Wake: func() { en.queue.Wake(false) },
@@ -197,10 +200,9 @@ func New(cfg Config) (*Engine, error) {
 		begins.Servers = en.fleet
 	}
 	en.queue = queue.New(begins)
-	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.countRuns, en.show, en.lost
+	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.runs.count, en.show, en.lost
 	cfg.Commits.Queued = en.queue.Queued
 	en.commits = commit.New(cfg.Commits)
-	en.runs.commits = en.commits
 	measures, tracer := exec.Observers(cfg.Measures, cfg.Tracer)
 	en.exec = &exec.Config{
 		Engine: dispatcher{en}, Store: cfg.Store, Commits: en.commits, Queue: en.queue, Budget: en.budget, Logs: cfg.Logs, Offers: en.Offers, Log: cfg.Log,
@@ -226,7 +228,7 @@ func (en *Engine) Queue() *queue.Queue { return en.queue }
 func (en *Engine) Fleet() *fleet.Fleet { return en.fleet }
 
 func (en *Engine) load() fleet.Load {
-	l := fleet.Load{Running: en.countRuns(), Free: max(en.queue.Free(), 0), Queued: en.queue.Queued("", "").All, Deaf: en.link.Stats().Deaf}
+	l := fleet.Load{Running: en.runs.count(), Free: max(en.queue.Free(), 0), Queued: en.queue.Queued("", "").All, Deaf: en.link.Stats().Deaf}
 	if en.cfg.Identity.Role == fleet.Gateway || en.Stopping() {
 		l.Free = 0
 	}
@@ -236,7 +238,7 @@ func (en *Engine) load() fleet.Load {
 // Append decides a message to a run. An executing run receives it with its next Next.
 func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, error) {
 	it := &commit.Item{Owner: of, Command: cmd, Bytes: cmd.Size, Then: func(out *decide.Decided) {
-		if l := en.liveRun(cmd.Run); l == nil {
+		if l := en.runs.of(cmd.Run); l == nil {
 			en.link.Hint(bus.Inbox, cmd.Run)
 		} else if out.Message == cmd.Message.ID {
 			l.Inbox.Add(1)
@@ -314,13 +316,13 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 		if en.committing.Load() {
 			_ = en.commits.Flush() // earlier claims have been decided, and later ones see that the engine stops
 		}
-		en.executing.Wait()
+		en.runs.executing.Wait()
 	}()
 	limit, cancel := context.WithTimeout(ctx, en.cfg.Drain)
 	defer cancel()
 	en.drain(limit, drained)
 	en.drained.Store(true)
-	for _, l := range en.allLive() {
+	for _, l := range en.runs.all() {
 		l.Release()
 	}
 	grace := time.AfterFunc(en.cfg.Grace, func() { en.abandon(commit.ErrStopping) })
@@ -393,7 +395,7 @@ func (en *Engine) show(batch []*commit.Item) {
 // lost is called once the queue has given up. Live runs stop: another instance owns their logs now.
 func (en *Engine) lost(err error) {
 	en.log.Error("this instance may not write any more", "error", err)
-	for _, l := range en.allLive() {
+	for _, l := range en.runs.all() {
 		l.Drop(err)
 	}
 	if errors.Is(err, data.ErrFenced) {

@@ -9,16 +9,11 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/exec"
 )
 
 // runs is the set of RUNNING runs of this instance.
 type runs struct {
-	commits   *commit.Queue
-	abandoned <-chan struct{} // see Engine.abandoned
-	fenced    chan struct{}
-	shared    bool           // other instances write the database too
 	executing sync.WaitGroup // goroutines of the runs
 
 	mu   sync.Mutex // guards live
@@ -41,21 +36,21 @@ func (rs *runs) forget(l *exec.Live) {
 	}
 }
 
-func (rs *runs) countRuns() int {
+func (rs *runs) count() int {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return len(rs.live)
 }
 
-// liveRun returns the run of a key, or nil.
-func (rs *runs) liveRun(key int64) *exec.Live {
+// of returns the run of a key, or nil.
+func (rs *runs) of(key int64) *exec.Live {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return rs.live[key]
 }
 
-// liveOn returns the run on a thread, or nil.
-func (rs *runs) liveOn(threadKey int64) *exec.Live {
+// on returns the run on a thread, or nil.
+func (rs *runs) on(threadKey int64) *exec.Live {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, l := range rs.live {
@@ -66,7 +61,7 @@ func (rs *runs) liveOn(threadKey int64) *exec.Live {
 	return nil
 }
 
-func (rs *runs) allLive() []*exec.Live {
+func (rs *runs) all() []*exec.Live {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return slices.Collect(maps.Values(rs.live))
@@ -74,8 +69,8 @@ func (rs *runs) allLive() []*exec.Live {
 
 // LastEvent returns the id, type and time of the last event of a run that this instance executes. It reports false when
 // these are not in memory, or the event is not stored yet.
-func (rs *runs) LastEvent(runKey int64) (id int64, kind agui.Type, at time.Time, ok bool) {
-	if l := rs.liveRun(runKey); l != nil {
+func (en *Engine) LastEvent(runKey int64) (id int64, kind agui.Type, at time.Time, ok bool) {
+	if l := en.runs.of(runKey); l != nil {
 		return l.LastEvent()
 	}
 	return id, kind, at, false

@@ -24,13 +24,13 @@ func TestRuns_ForgetOnce(t *testing.T) {
 	}
 	rs := &runs{live: map[int64]*exec.Live{1: l}}
 	rs.forget(other)
-	if rs.liveRun(1) != l || rs.countRuns() != 1 {
+	if rs.of(1) != l || rs.count() != 1 {
 		t.Fatal("a run is forgotten for another with its key")
 	}
 	for range 2 {
 		rs.forget(l)
 	}
-	if err := l.AwaitEnd(); err != nil || rs.countRuns() != 0 {
-		t.Errorf("%d runs are left, %v", rs.countRuns(), err)
+	if err := l.AwaitEnd(); err != nil || rs.count() != 0 {
+		t.Errorf("%d runs are left, %v", rs.count(), err)
 	}
 }

@@ -12,13 +12,13 @@ import (
 
 // Snapshot returns a thread as it is now, with its newest limit stored messages. While a run executes, it waits until the run's events
 // so far are stored.
-func (rs *runs) Snapshot(ctx context.Context, t *tail.Tail, limit int) (tail.Snapshot, error) {
-	return whole(ctx, rs, t, func() (tail.Snapshot, error) {
-		if l := rs.liveOn(t.Key()); l != nil {
-			return l.Snapshot(ctx, limit, rs.await)
+func (en *Engine) Snapshot(ctx context.Context, t *tail.Tail, limit int) (tail.Snapshot, error) {
+	return whole(ctx, en, t, func() (tail.Snapshot, error) {
+		if l := en.runs.on(t.Key()); l != nil {
+			return l.Snapshot(ctx, limit, en.await)
 		}
 		s, err := t.Settled(ctx, limit)
-		if rs.shared && errors.Is(err, tail.ErrChanged) {
+		if en.shared && errors.Is(err, tail.ErrChanged) {
 			return t.Growing(ctx)
 		}
 		return s, err
@@ -27,13 +27,13 @@ func (rs *runs) Snapshot(ctx context.Context, t *tail.Tail, limit int) (tail.Sna
 
 // RunSnapshot returns a thread as the latest span of one of its runs left it. For a run that has not started yet it returns
 // an empty snapshot.
-func (rs *runs) RunSnapshot(ctx context.Context, t *tail.Tail, run *data.Run) (tail.RunSnapshot, error) {
-	return whole(ctx, rs, t, func() (tail.RunSnapshot, error) {
+func (en *Engine) RunSnapshot(ctx context.Context, t *tail.Tail, run *data.Run) (tail.RunSnapshot, error) {
+	return whole(ctx, en, t, func() (tail.RunSnapshot, error) {
 		return t.OfRun(ctx, run, func(ctx context.Context) (tail.Snapshot, error) {
-			if l := rs.liveRun(run.Key); l != nil {
-				return l.Snapshot(ctx, tail.LatestMessages, rs.await)
+			if l := en.runs.of(run.Key); l != nil {
+				return l.Snapshot(ctx, tail.LatestMessages, en.await)
 			}
-			if rs.shared {
+			if en.shared {
 				return t.Growing(ctx)
 			}
 			return tail.Snapshot{}, tail.ErrChanged
@@ -42,7 +42,7 @@ func (rs *runs) RunSnapshot(ctx context.Context, t *tail.Tail, run *data.Run) (t
 }
 
 // whole makes a snapshot, again when the thread has changed meanwhile.
-func whole[S any](ctx context.Context, rs *runs, t *tail.Tail, snapshot func() (S, error)) (s S, err error) {
+func whole[S any](ctx context.Context, en *Engine, t *tail.Tail, snapshot func() (S, error)) (s S, err error) {
 	for {
 		if err := t.Learn(ctx); err != nil {
 			return s, err
@@ -51,21 +51,21 @@ func whole[S any](ctx context.Context, rs *runs, t *tail.Tail, snapshot func() (
 		if s, err = snapshot(); !errors.Is(err, tail.ErrChanged) {
 			return s, err
 		}
-		if err := rs.await(ctx, changed); err != nil {
+		if err := en.await(ctx, changed); err != nil {
 			return s, err
 		}
 	}
 }
 
 // await waits for a thread's next change, or beside other instances until it is time to look. It fails while the database does not commit, because there is no change then.
-func (rs *runs) await(ctx context.Context, changed <-chan struct{}) error {
+func (en *Engine) await(ctx context.Context, changed <-chan struct{}) error {
 	var late <-chan time.Time
-	if rs.shared {
+	if en.shared {
 		late = time.After(lookEvery)
 	}
 	for {
-		troubled := rs.commits.Troubled()
-		if err := rs.commits.Trouble(); err != nil {
+		troubled := en.commits.Troubled()
+		if err := en.commits.Trouble(); err != nil {
 			return err
 		}
 		select {
@@ -76,7 +76,7 @@ func (rs *runs) await(ctx context.Context, changed <-chan struct{}) error {
 		case <-troubled: // the trouble may be over
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-rs.abandoned: // a run that was released ends its span at the next start
+		case <-en.abandoned.Done(): // a run that was released ends its span at the next start
 			return commit.ErrStopping
 		}
 	}

@@ -32,7 +32,7 @@ type Stats struct {
 // Stats returns the engine's current activity and counts.
 func (en *Engine) Stats() Stats {
 	s := Stats{
-		Running: en.countRuns(), Lingering: int(en.exec.Counts.Lingering.Load()),
+		Running: en.runs.count(), Lingering: int(en.exec.Counts.Lingering.Load()),
 		AbandonedAgents: en.exec.Counts.Agents.Load(), AbandonedTools: en.exec.Counts.Tools.Load(), Fenced: en.fences.Load(), Repaired: en.repaired.Load(),
 	}
 	s.Link = en.link.Stats()
@@ -59,7 +59,7 @@ func (en *Engine) WaitOf(ctx context.Context, run *data.RunHead) *queue.Wait {
 	case data.Queued:
 		return en.queue.WaitOf(ctx, run)
 	case data.Running:
-		if l := en.liveRun(run.Key); l != nil {
+		if l := en.runs.of(run.Key); l != nil {
 			return l.WaitOf()
 		}
 	}
@@ -77,7 +77,7 @@ func (en *Engine) logOutcome(it *commit.Item) {
 			slog.String("agent", run.WorkflowID))
 		if finish, ok := it.Command.(*decide.Finish); ok && finish.Run == run.Key {
 			who = append(who, slog.Group("", exec.TraceOf(finish.Trace)...))
-		} else if l := en.liveRun(run.Key); l != nil { // others are not read for it
+		} else if l := en.runs.of(run.Key); l != nil { // others are not read for it
 			who = append(who, slog.Group("", exec.TraceOf(l.Trace())...))
 		}
 		level := slog.LevelInfo
