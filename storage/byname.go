@@ -13,9 +13,8 @@ import (
 // Each request for a run looks up its thread. Concurrent lookups, for example after a commit for which many requests
 // have waited, share one statement. A lookup never waits for others to join.
 
-// lookups is a Reader that finds threads by name together.
+// lookups finds threads by name, those of concurrent callers together.
 type lookups struct {
-	*rows.Reader
 	read *sqldb.Pool
 
 	mu      sync.Mutex // guards the fields below
@@ -41,7 +40,7 @@ func (l *lookups) ThreadByID(ctx context.Context, project, user, id string) (dat
 		l.find(ctx)
 	}
 	if w.err != nil { // another's name, or another's context, may be at fault
-		return l.Reader.ThreadByID(ctx, project, user, id)
+		return rows.ThreadByID(ctx, l.read, project, user, id)
 	}
 	if w.thread.Key == 0 {
 		return w.thread, data.ErrNotFound

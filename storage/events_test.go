@@ -42,12 +42,12 @@ func TestEventsAreReadWhileTheirRunGoes(t *testing.T) {
 			{1, 2, "[5 run3 6 run3]"}, // the whole page
 			{3, 10, "[]"},
 		} {
-			r := rows.NewReader(db.d, &meanwhile{db.read, func() {
+			r := rows.NewLogs(db.d, &meanwhile{db.read, func() {
 				n++
 				if err := db.Commit(ctx, n, &data.Batch{Rows: []data.Row{&data.Delete{ThreadKey: 1, RunKey: c.run, Events: true, Limit: 100}}}); err != nil {
 					t.Error(err)
 				}
-			}}, nil, db.codec, sqldb.Turns{})
+			}}, db.codec, sqldb.Turns{})
 			events, err := r.Events(ctx, 1, 0, c.limit)
 			list := []string{}
 			for i := range events {

@@ -42,8 +42,8 @@ func TestPageAgreesWithItsTotal(t *testing.T) {
 		must(t, db.Commit(ctx, n, &data.Batch{Rows: []data.Row{&data.Thread{ThreadHead: thread}, &data.Run{RunHead: head}}}))
 	}
 	add()
-	read := func() lists.Reader {
-		return lists.NewReader(db.d, &between{Querier: db.read, happens: add}, sqldb.Turns{})
+	read := func() lists.Pages {
+		return lists.NewPages(db.d, &between{Querier: db.read, happens: add}, sqldb.Turns{})
 	}
 	runs, err := read().Runs(ctx, data.RunFilter{Project: "p", Count: true})
 	agrees(t, "runs", runs, err)

@@ -120,7 +120,7 @@ func TestSearchFor_NamesWhatIsFew(t *testing.T) {
 		"nothing":  `"nothing"*`,
 	} {
 		rec := &recorder{Querier: db.read}
-		_, err := lists.NewReader(db.d, rec, sqldb.Turns{}).Runs(t.Context(), data.RunFilter{Project: "p", Text: text})
+		_, err := lists.NewPages(db.d, rec, sqldb.Turns{}).Runs(t.Context(), data.RunFilter{Project: "p", Text: text})
 		searches := func(arg any) bool { text, ok := arg.(string); return ok && strings.ReplaceAll(text, scope, "") == want }
 		if err != nil || !slices.ContainsFunc(rec.args, searches) {
 			t.Errorf("%q searches for %q, %v", text, rec.args, err)
@@ -136,7 +136,7 @@ func plannedByKey(t *testing.T, db *DB, f data.RunFilter) {
 	}
 	rec := &recorder{Querier: db.read}
 	f.Count = false
-	_, err := lists.NewReader(db.d, rec, sqldb.Turns{}).Runs(t.Context(), f)
+	_, err := lists.NewPages(db.d, rec, sqldb.Turns{}).Runs(t.Context(), f)
 	must(t, err)
 	plan, err := sqldb.All(t.Context(), db.read, sqldb.Scalar[string], "EXPLAIN "+rec.queries[0], rec.args...)
 	must(t, err)
@@ -149,7 +149,7 @@ func plannedByKey(t *testing.T, db *DB, f data.RunFilter) {
 func TestSearched_FailsAfterItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, err := lists.NewReader(nil, silent{}, sqldb.Turns{}).Users(t.Context(), data.UserFilter{Text: "u"})
+		_, err := lists.NewPages(nil, silent{}, sqldb.Turns{}).Users(t.Context(), data.UserFilter{Text: "u"})
 		if !errors.Is(err, data.ErrTooSlow) {
 			t.Errorf("it failed with %v", err)
 		}
@@ -223,7 +223,7 @@ func TestSearchesLeaveConnections(t *testing.T) {
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	fillRuns(t, db, 10)
 	searches := sqldb.TurnsOf(1)
-	r := lists.NewReader(db.d, db.read, searches)
+	r := lists.NewPages(db.d, db.read, searches)
 	end, err := searches.Take(t.Context(), db.read)
 	must(t, err)
 	given, giveUp := context.WithCancel(t.Context())

@@ -327,10 +327,10 @@ func listed(t *testing.T) map[string]string {
 	t.Helper()
 	db, ctx, now := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db")), t.Context(), time.Now()
 	begun, statements := constants(t)["selectBegun"], make(map[string]string)
-	note := func(name string, list func(r lists.Reader, count bool) error) {
+	note := func(name string, list func(r lists.Pages, count bool) error) {
 		for _, count := range []bool{true, false} {
 			rec := &recorder{Querier: db.read}
-			must(t, list(lists.NewReader(db.d, rec, sqldb.Turns{}), count))
+			must(t, list(lists.NewPages(db.d, rec, sqldb.Turns{}), count))
 			queries := slices.DeleteFunc(rec.queries, func(query string) bool { return query == begun })
 			if !count {
 				name = "uncounted " + name
@@ -356,7 +356,7 @@ func listed(t *testing.T) map[string]string {
 		"text, user and time": {Text: "t", User: "u", Since: now}, "text, statuses and time": {Text: "t", Statuses: []data.Status{"a"}, Since: now, Oldest: true},
 		"text and tags": {Text: "t", Tags: []string{"a"}},
 	} {
-		note("runs of "+name, func(r lists.Reader, count bool) error {
+		note("runs of "+name, func(r lists.Pages, count bool) error {
 			f.Project, f.Count = "p", count
 			_, err := r.Runs(ctx, f)
 			return err
@@ -367,7 +367,7 @@ func listed(t *testing.T) map[string]string {
 		"an hour": {Since: now, Until: now}, "an actor since": {Actor: "a", Since: now},
 		"an actor and an action": {Actor: "a", Action: "a"},
 	} {
-		note("audit of "+name, func(r lists.Reader, count bool) error {
+		note("audit of "+name, func(r lists.Pages, count bool) error {
 			f.Project, f.Count = "p", count
 			_, err := r.Audit(ctx, f)
 			return err

@@ -93,9 +93,11 @@ const DefaultLease = 6 * time.Second
 
 // DB is an open database. Reads may be called concurrently; writes run one at a time.
 type DB struct {
-	*lookups     // the reads by keys and names
-	lists.Reader // the lists of a project
-	*committer   // the batches of the joined instance, and keys for their rows
+	*lookups     // threads by name
+	*rows.Reader // the other reads by keys and names
+	*rows.Logs
+	lists.Pages
+	*committer // the batches of the joined instance, and keys for their rows
 	*members.Registry
 	saved
 	lists.Counter
@@ -163,8 +165,9 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if db.d.Single { // this process does the work, with each large event several times in memory
 		pages = sqldb.TurnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}
-	db.lookups = &lookups{Reader: rows.NewReader(db.d, db.read, db.looks, db.codec, pages), read: db.read}
-	db.Reader = lists.NewReader(db.d, db.read, sqldb.TurnsOf(max(db.cfg.Readers/4, 1)))
+	db.lookups, db.Reader = &lookups{read: db.read}, rows.NewReader(db.d, db.read, db.looks)
+	db.Logs = rows.NewLogs(db.d, db.read, db.codec, pages)
+	db.Pages = lists.NewPages(db.d, db.read, sqldb.TurnsOf(max(db.cfg.Readers/4, 1)))
 	db.committer = &committer{
 		w: members.NewWriter(db.cfg.member(db.d), &db.w, db.lock), cfg: db.cfg, d: db.d, read: db.read, rows: rows.NewCommits(db.codec),
 	}

@@ -77,18 +77,18 @@ func filterAudit(f *data.AuditFilter) (string, []any) {
 }
 
 // Audit lists the requests that changed a project, latest first. The default limit is 50. Its rows are small.
-func (r Reader) Audit(ctx context.Context, f data.AuditFilter) (data.Page[data.Audit], error) {
+func (r Pages) Audit(ctx context.Context, f data.AuditFilter) (data.Page[data.Audit], error) {
 	f.Limit = cmp.Or(max(f.Limit, 0), 50)
 	if f.BeforeKey == 0 || f.BeforeTime.After(endOfTime) {
 		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
 	}
 	if f.Searches() {
-		return searched(ctx, r, func(ctx context.Context, r Reader) (data.Page[data.Audit], error) { return r.audit(ctx, &f) })
+		return searched(ctx, r, func(ctx context.Context, r Pages) (data.Page[data.Audit], error) { return r.audit(ctx, &f) })
 	}
 	return r.audit(ctx, &f)
 }
 
-func (r Reader) audit(ctx context.Context, f *data.AuditFilter) (p data.Page[data.Audit], err error) {
+func (r Pages) audit(ctx context.Context, f *data.AuditFilter) (p data.Page[data.Audit], err error) {
 	where, args := whereAudit(f)
 	count, counting := countAudit+where+auditCounted, append(slices.Clip(args), sqldb.CountTo(f.Count))
 	p.Rows, err = sqldb.All(ctx, r.q, func(rows *sql.Rows) (data.Audit, error) { return scanAudit(rows, &p.Total) },

@@ -12,16 +12,16 @@ import (
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
-// Reader reads the lists of a project: see [data.ByProject].
-type Reader struct {
+// Pages reads the lists of a project: see [data.ByProject].
+type Pages struct {
 	q        sqldb.Querier
 	d        *sqldb.DB
 	searches sqldb.Turns
 }
 
-// NewReader returns a Reader of a database, which searches in turns.
-func NewReader(d *sqldb.DB, q sqldb.Querier, searches sqldb.Turns) Reader {
-	return Reader{q, d, searches}
+// NewPages returns the Pages of a database, which searches in turns.
+func NewPages(d *sqldb.DB, q sqldb.Querier, searches sqldb.Turns) Pages {
+	return Pages{q, d, searches}
 }
 
 // Words are texts for SQLite's full-text search, each before the text that SQLite has instead of it: see [sqldb.Config].
@@ -36,7 +36,7 @@ const searchTime = 5 * time.Second
 
 // searched runs search within the limit of concurrent searches and a limit of time. A search can read many rows and occupy a
 // connection for long, so one client could otherwise use all connections.
-func searched[T any](ctx context.Context, r Reader, search func(context.Context, Reader) (data.Page[T], error)) (data.Page[T], error) {
+func searched[T any](ctx context.Context, r Pages, search func(context.Context, Pages) (data.Page[T], error)) (data.Page[T], error) {
 	end, err := r.searches.Take(ctx, r.q)
 	if err != nil {
 		return data.Page[T]{}, err

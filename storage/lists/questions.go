@@ -50,7 +50,7 @@ func scanQuestion(rows *sql.Rows, more ...any) (q data.Question, err error) {
 }
 
 // Questions lists the open interrupts of a project's runs, oldest first. The default limit is 50.
-func (r Reader) Questions(ctx context.Context, f data.QuestionFilter) (data.Page[data.Question], error) {
+func (r Pages) Questions(ctx context.Context, f data.QuestionFilter) (data.Page[data.Question], error) {
 	f.Limit = cmp.Or(max(f.Limit, 0), 50)
 	list, count, whose := selectQuestions, countQuestions, []any{f.Project}
 	if f.User != "" {

@@ -102,18 +102,18 @@ func (s *statement) next(place []any, limit int, columns ...string) {
 
 // Runs lists runs without the columns that lists do not show, newest first unless f.Oldest is set. The default limit is 50. The
 // runs of a project are in the order of their time, those of a thread or by terms in the order of their keys.
-func (r Reader) Runs(ctx context.Context, f data.RunFilter) (data.Page[data.Run], error) {
+func (r Pages) Runs(ctx context.Context, f data.RunFilter) (data.Page[data.Run], error) {
 	f.Limit = cmp.Or(max(f.Limit, 0), 50)
 	switch {
 	case sqldb.CheckText(f.Text) != nil:
 		return data.Page[data.Run]{Counted: f.Count}, nil
 	case f.Searches():
-		return searched(ctx, r, func(ctx context.Context, r Reader) (data.Page[data.Run], error) { return r.runs(ctx, &f) })
+		return searched(ctx, r, func(ctx context.Context, r Pages) (data.Page[data.Run], error) { return r.runs(ctx, &f) })
 	}
 	return r.runs(ctx, &f)
 }
 
-func (r Reader) runs(ctx context.Context, f *data.RunFilter) (data.Page[data.Run], error) {
+func (r Pages) runs(ctx context.Context, f *data.RunFilter) (data.Page[data.Run], error) {
 	after, err := r.place(ctx, f, f.BeforeKey)
 	if err != nil {
 		return data.Page[data.Run]{}, err
@@ -283,7 +283,7 @@ func ordersByTime(f *data.RunFilter) bool {
 }
 
 // place returns the position after which a page begins: that of the run with the key, or the begin of the list.
-func (r Reader) place(ctx context.Context, f *data.RunFilter, key int64) ([]any, error) {
+func (r Pages) place(ctx context.Context, f *data.RunFilter, key int64) ([]any, error) {
 	at := endOfTime
 	switch {
 	case key != 0 && ordersByTime(f):

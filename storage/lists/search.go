@@ -33,7 +33,7 @@ type search struct {
 const maxBegun = 8
 
 // searchFor returns the search of a filter.
-func (r Reader) searchFor(ctx context.Context, f *data.RunFilter) (by search, err error) {
+func (r Pages) searchFor(ctx context.Context, f *data.RunFilter) (by search, err error) {
 	if f.Text != "" && len(f.Tags)+len(f.Metadata) > 0 {
 		facts := *f
 		facts.Text = ""

@@ -88,7 +88,7 @@ func (l *lookedThread) fits(f *data.ThreadFilter) bool {
 }
 
 // lookThreads is Threads for a filter that no index serves: it reads the user's or the project's threads, some thousand for a page.
-func (r Reader) lookThreads(ctx context.Context, f *data.ThreadFilter) (p data.Page[data.ListedThread], err error) {
+func (r Pages) lookThreads(ctx context.Context, f *data.ThreadFilter) (p data.Page[data.ListedThread], err error) {
 	begin := f.BeforeTime.Equal(endOfTime)
 	at := lookedThread{key: f.BeforeKey, updatedAt: f.BeforeTime}
 	query, whose := lookAllThreads, []any{f.Project}
@@ -139,7 +139,7 @@ func scanListedAnd(of *sql.Rows, more ...any) (t data.ListedThread, err error) {
 }
 
 // ListedThread returns the thread with the key as Threads lists it.
-func (r Reader) ListedThread(ctx context.Context, project string, key int64) (data.ListedThread, error) {
+func (r Pages) ListedThread(ctx context.Context, project string, key int64) (data.ListedThread, error) {
 	return sqldb.One(ctx, r.q, scanListed, selectListedThread, key, project)
 }
 
@@ -147,13 +147,13 @@ func (r Reader) ListedThread(ctx context.Context, project string, key int64) (da
 var endOfTime = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Threads lists the threads of a user or of a project without their states, latest activity first. The default limit is 50.
-func (r Reader) Threads(ctx context.Context, f data.ThreadFilter) (data.Page[data.ListedThread], error) {
+func (r Pages) Threads(ctx context.Context, f data.ThreadFilter) (data.Page[data.ListedThread], error) {
 	f.Limit = cmp.Or(max(f.Limit, 0), 50)
 	if f.BeforeKey == 0 || f.BeforeTime.After(endOfTime) { // no later time fits into a column
 		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
 	}
 	if f.Searches() {
-		return searched(ctx, r, func(ctx context.Context, r Reader) (data.Page[data.ListedThread], error) {
+		return searched(ctx, r, func(ctx context.Context, r Pages) (data.Page[data.ListedThread], error) {
 			return r.lookThreads(ctx, &f)
 		})
 	}

@@ -33,15 +33,15 @@ func scanThreadUser(rows *sql.Rows) (u data.ThreadUser, err error) {
 }
 
 // Users lists the users with threads in a project. The default limit is 50.
-func (r Reader) Users(ctx context.Context, f data.UserFilter) (p data.Page[data.ThreadUser], err error) {
+func (r Pages) Users(ctx context.Context, f data.UserFilter) (p data.Page[data.ThreadUser], err error) {
 	f.Limit = cmp.Or(max(f.Limit, 0), 50)
 	if f.Searches() {
-		return searched(ctx, r, func(ctx context.Context, r Reader) (data.Page[data.ThreadUser], error) { return r.users(ctx, &f) })
+		return searched(ctx, r, func(ctx context.Context, r Pages) (data.Page[data.ThreadUser], error) { return r.users(ctx, &f) })
 	}
 	return r.users(ctx, &f)
 }
 
-func (r Reader) users(ctx context.Context, f *data.UserFilter) (p data.Page[data.ThreadUser], err error) {
+func (r Pages) users(ctx context.Context, f *data.UserFilter) (p data.Page[data.ThreadUser], err error) {
 	most, text := f.Limit+1, strings.ToLower(f.Text)
 	if text != "" {
 		most = lookedAtUsers

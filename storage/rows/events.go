@@ -34,7 +34,7 @@ SELECT last_seq FROM threads WHERE key = ?`
 const maxPage = 1 << 20
 
 // Events returns up to limit events of a log behind one: see [data.ByKey].
-func (r *Reader) Events(ctx context.Context, threadKey, after int64, limit int) ([]data.StoredEvent, error) {
+func (r *Logs) Events(ctx context.Context, threadKey, after int64, limit int) ([]data.StoredEvent, error) {
 	end, err := r.pages.Take(ctx, r.q)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (r *Reader) Events(ctx context.Context, threadKey, after int64, limit int) 
 }
 
 // readPage reads a page of events, without their RunID.
-func (r *Reader) readPage(ctx context.Context, threadKey, after int64, limit int) ([]data.StoredEvent, error) {
+func (r *Logs) readPage(ctx context.Context, threadKey, after int64, limit int) ([]data.StoredEvent, error) {
 	p := eventlog.NewPage(threadKey, after, limit)
 	for rows, read := 64, 0; !p.Full() && p.Size < maxPage; {
 		more, err := r.readOn(ctx, threadKey, p, rows)
@@ -75,7 +75,7 @@ func (r *Reader) readPage(ctx context.Context, threadKey, after int64, limit int
 // readOn adds the next events of the thread's log to the page, from up to limit rows, and reports whether there may be more.
 //
 // It reads rows before segments, so it finds events that are sealed meanwhile in one of both.
-func (r *Reader) readOn(ctx context.Context, thread int64, p *eventlog.Page, limit int) (more bool, err error) {
+func (r *Logs) readOn(ctx context.Context, thread int64, p *eventlog.Page, limit int) (more bool, err error) {
 	size := p.Size
 	fits := func(row eventlog.Row) bool {
 		size += len(row.Payload)
@@ -103,7 +103,7 @@ func (r *Reader) readOn(ctx context.Context, thread int64, p *eventlog.Page, lim
 // fill adds the sealed events between the end of the page and an event, and reports whether there were any: the following events may
 // be sealed by now. Gaps between rows occur after PostgreSQL's clock was set back: then a day is dropped before the day with the
 // thread's earlier events.
-func (r *Reader) fill(ctx context.Context, thread int64, p *eventlog.Page, before int64) (some bool, err error) {
+func (r *Logs) fill(ctx context.Context, thread int64, p *eventlog.Page, before int64) (some bool, err error) {
 	at := p.End()
 	if before <= at+1 {
 		return false, nil
@@ -113,7 +113,7 @@ func (r *Reader) fill(ctx context.Context, thread int64, p *eventlog.Page, befor
 }
 
 // LastEventID returns the id of the thread's last event, also when that event has been removed.
-func (r *Reader) LastEventID(ctx context.Context, threadKey int64) (int64, error) {
+func (r *Logs) LastEventID(ctx context.Context, threadKey int64) (int64, error) {
 	seq, err := sqldb.One(ctx, r.q, sqldb.Scalar[int64], selectLastSeq, threadKey)
 	if err != nil {
 		return 0, err

@@ -35,7 +35,7 @@ WHERE s.last_event_id = 0 OR s.last_event_id >= e.last_event_id`
 )
 
 // LogHeads returns the heads of the logs of those of the threads that exist, as of one moment.
-func (r *Reader) LogHeads(ctx context.Context, of []data.LogPlace) ([]data.LogHead, error) {
+func (r *Logs) LogHeads(ctx context.Context, of []data.LogPlace) ([]data.LogHead, error) {
 	threads, after := make([]int64, len(of)), make(map[int64]int64, len(of))
 	for i, log := range of {
 		threads[i], after[log.Thread] = log.Thread, log.After
@@ -53,7 +53,7 @@ func (r *Reader) LogHeads(ctx context.Context, of []data.LogPlace) ([]data.LogHe
 }
 
 // readLatest adds the events behind the places to the heads, about maxPage bytes in all.
-func (r *Reader) readLatest(ctx context.Context, heads []data.LogHead, after map[int64]int64) error {
+func (r *Logs) readLatest(ctx context.Context, heads []data.LogHead, after map[int64]int64) error {
 	var threads, places sqldb.Int8s
 	grown := make(map[int64]*data.LogHead)
 	for i := range heads {

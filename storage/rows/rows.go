@@ -1,5 +1,6 @@
 // Package rows writes, reads and deletes the rows of threads and runs: a file for each table has its statements. A [Tx] writes the rows of
-// a batch and reads the [Views] of its decisions; a [Reader] reads rows by their keys and names. It begins no transaction and decides nothing.
+// a batch and reads the [Views] of its decisions; a [Reader] and [Logs] read rows by their keys and names. The package begins no transaction
+// and decides nothing.
 package rows
 
 import (
@@ -13,13 +14,22 @@ type Reader struct {
 	q     sqldb.Querier
 	looks sqldb.Querier // at the queue
 	d     *sqldb.DB
-	codec *eventlog.Codec
-	pages sqldb.Turns // of reads of logs
 }
 
-// NewReader returns a Reader of a database. It looks at the queue by looks, and decodes the pages of logs in turns.
-func NewReader(d *sqldb.DB, q, looks sqldb.Querier, codec *eventlog.Codec, pages sqldb.Turns) *Reader {
-	return &Reader{q, looks, d, codec, pages}
+// NewReader returns a Reader of a database, which looks at the queue by looks.
+func NewReader(d *sqldb.DB, q, looks sqldb.Querier) *Reader { return &Reader{q, looks, d} }
+
+// Logs reads the logs of threads: see [data.Reader].
+type Logs struct {
+	q     sqldb.Querier
+	d     *sqldb.DB
+	codec *eventlog.Codec
+	pages sqldb.Turns
+}
+
+// NewLogs returns the Logs of a database, of which pages are read in turns.
+func NewLogs(d *sqldb.DB, q sqldb.Querier, codec *eventlog.Codec, pages sqldb.Turns) *Logs {
+	return &Logs{q, d, codec, pages}
 }
 
 // Words are texts of statements, each before the text that SQLite has instead of it: see [sqldb.Config].

@@ -34,7 +34,7 @@ func scanSegment(rows *sql.Rows) (s eventlog.Segment, err error) {
 }
 
 // readSegments adds the sealed events after at and before an event to the page.
-func (r *Reader) readSegments(ctx context.Context, thread int64, p *eventlog.Page, at, before int64) error {
+func (r *Logs) readSegments(ctx context.Context, thread int64, p *eventlog.Page, at, before int64) error {
 	for !p.Full() && p.Size < maxPage {
 		segments, err := sqldb.All(ctx, r.q, scanSegment, selectSegments, thread, at, before, 1)
 		if err != nil || len(segments) == 0 {

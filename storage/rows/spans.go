@@ -52,17 +52,17 @@ func scanSpan(rows *sql.Rows) (s data.Span, err error) {
 }
 
 // Spans returns the run's spans in order.
-func (r *Reader) Spans(ctx context.Context, runKey int64) ([]data.Span, error) {
+func (r *Logs) Spans(ctx context.Context, runKey int64) ([]data.Span, error) {
 	return sqldb.Whole(ctx, r.q, scanSpan, sqldb.MaxCount, selectSpans, runKey)
 }
 
 // SpanAfter returns the thread's first span that begins after the event.
-func (r *Reader) SpanAfter(ctx context.Context, threadKey, eventID int64) (data.Span, error) {
+func (r *Logs) SpanAfter(ctx context.Context, threadKey, eventID int64) (data.Span, error) {
 	return sqldb.One(ctx, r.q, scanSpan, selectSpanAfter, threadKey, eventID)
 }
 
 // nameRuns sets the events' RunID, from the spans they lie in. It returns the id of the first that lies in none, or 0.
-func (r *Reader) nameRuns(ctx context.Context, threadKey int64, events []data.StoredEvent) (stray int64, err error) {
+func (r *Logs) nameRuns(ctx context.Context, threadKey int64, events []data.StoredEvent) (stray int64, err error) {
 	if len(events) == 0 {
 		return 0, nil
 	}

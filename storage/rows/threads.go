@@ -131,8 +131,8 @@ func (r *Reader) Thread(ctx context.Context, key int64) (data.Thread, error) {
 }
 
 // ThreadByID returns the user's thread with the id.
-func (r *Reader) ThreadByID(ctx context.Context, project, user, id string) (data.Thread, error) {
-	return sqldb.One(ctx, r.q, scanThread, selectThreadByID, id, project, user, id)
+func ThreadByID(ctx context.Context, q sqldb.Querier, project, user, id string) (data.Thread, error) {
+	return sqldb.One(ctx, q, scanThread, selectThreadByID, id, project, user, id)
 }
 
 // ThreadByConversation returns the project's thread with the conversation id.
