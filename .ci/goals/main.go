@@ -39,7 +39,7 @@ var limits = map[string]int{
 	"product lines": 108_231, "engine lines": 47_365, "kit lines": 25_560, "test lines": 89_373, "settings": 60, "functions over 80 lines": 14,
 	"direct dependencies": 39, "KiB of the stripped program": 45_000, "comment lines in ten thousand with what, who, nobody …": 413,
 
-	"methods of runtime/work.Engine": 100, "methods of runtime/work.live": 69, "methods of runtime/work.step": 62, "methods of runtime/span.Span": 54, "methods of runtime.Runtime": 125,
+	"methods of runtime/work.Engine": 100, "methods of runtime/work.live": 69, "methods of runtime/work.step": 62, "methods of runtime/span.Span": 54,
 	"methods of runtime/data.Store": 80, "methods of runtime/data.Reader": 55, "methods of storage.DB": 153,
 	"methods of runtime/fold.Fold": 48, "methods of runtime/tail.folded": 48, "methods of plugins.Run": 69, "methods of plugins/llm.turn": 61,
 	"methods of plugins/remote.relay": 51, "methods of transports.Streams": 49, "methods of transports/rest.Transport": 46,
