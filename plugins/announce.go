@@ -164,8 +164,3 @@ func (r *Run) announced(d *doing) ([]Use, error) {
 	}
 	return uses, nil
 }
-
-// announcedUse is the use of an announced call. The id makes its place unique anywhere in the worker.
-func (r *Run) announcedUse(id, tool string) Use {
-	return Use{Place: r.root.path + "call:" + segment(id), Name: tool, ID: id}
-}

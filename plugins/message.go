@@ -281,6 +281,35 @@ func (r *Run) end(out *agui.WorkerOutput) error {
 	return nil
 }
 
+// show emits an event of the worker. Guards of the output judge the answer alone, so until they have allowed it, other events are dropped.
+func (r *Run) show(ev agui.Event) error {
+	if r.holds {
+		return r.alive()
+	}
+	return r.host.Emit(ev)
+}
+
+// emit writes an event after the END of a complete message. The caller holds r.mu.
+func (r *Run) emit(ev agui.Event) error {
+	if err := r.ready(); err != nil {
+		return err
+	}
+	return r.show(ev)
+}
+
+// doing returns the innermost running Do. It is nil if there is none, or if several run concurrently, because a message
+// could then belong to any. The caller holds r.mu.
+func (r *Run) doing() *doing {
+	var inner *doing
+	for _, d := range r.dos {
+		if d.outer != inner {
+			return nil
+		}
+		inner = d
+	}
+	return inner
+}
+
 // splitTail splits off an incomplete character at the end of s.
 func splitTail(s string) (text, tail string) {
 	for i := len(s) - 1; i >= max(0, len(s)-utf8.UTFMax); i-- {

@@ -16,19 +16,6 @@ type doing struct {
 	shown  []*message   // messages that it has started and not retracted
 }
 
-// doing returns the innermost running Do. It is nil if there is none, or if several run concurrently, because a message
-// could then belong to any. The caller holds r.mu.
-func (r *Run) doing() *doing {
-	var inner *doing
-	for _, d := range r.dos {
-		if d.outer != inner {
-			return nil
-		}
-		inner = d
-	}
-	return inner
-}
-
 // Retract withdraws the output of the running Do, for instance before a retry: it ends the open message as interrupted,
 // and announced calls get the result interrupted. The messages stay in the log, and prompts and the history omit them,
 // except a message that a call of CallTools or CallAgent belongs to. ctx is the context of the Do's function. Messages

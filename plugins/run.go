@@ -112,14 +112,6 @@ func (r *Run) done(err error) {
 	}
 }
 
-// show emits an event of the worker. Guards of the output judge the answer alone, so until they have allowed it, other events are dropped.
-func (r *Run) show(ev agui.Event) error {
-	if r.holds {
-		return r.alive()
-	}
-	return r.host.Emit(ev)
-}
-
 // Silent reports whether no word of a model of the worker may be seen outside of it, in the log of the server either: guards of its output have
 // not allowed its answer, or it is a guard itself.
 func (r *Run) Silent() bool {
@@ -228,14 +220,6 @@ func (r *Run) Emit(ev agui.Event) error {
 		return r.end(ev.Output)
 	}
 	return r.emit(ev)
-}
-
-// emit writes an event after the END of a complete message. The caller holds r.mu.
-func (r *Run) emit(ev agui.Event) error {
-	if err := r.ready(); err != nil {
-		return err
-	}
-	return r.show(ev)
 }
 
 // settle waits for the goroutines of Go and ends the step.

@@ -179,3 +179,8 @@ func digest(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:16])
 }
+
+// announcedUse is the use of an announced call. The id makes its place unique anywhere in the worker.
+func (r *Run) announcedUse(id, tool string) Use {
+	return Use{Place: r.root.path + "call:" + segment(id), Name: tool, ID: id}
+}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -268,54 +267,6 @@ func relatedTask(params json.RawMessage) string {
 
 const questionMeta = "baton/question"
 
-// asks replaces a server's question by one without content, because the SDK refuses odd ones. The task that it names asks, else the
-// call in whose stream it came, own. Without these, each call in flight or with a task may have asked.
-func (t *tap) asks(f *frame, own *exchange) json.RawMessage {
-	p := pending{params: f.Params}
-	task := relatedTask(f.Params)
-	polled := t.tasks.asking(task)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case task != "":
-		p.from = polled
-	case own != nil && own.asker != nil:
-		p.from = []*asker{own.asker}
-	default:
-		p.from = polled
-		for _, x := range t.open {
-			p.maybe(x.asker)
-		}
-		t.prune()
-		for _, x := range t.left {
-			p.maybe(x.asker)
-		}
-	}
-	t.questions++ // two streams can have questions of one id
-	key := strconv.Itoa(t.questions)
-	t.pending[key] = p
-	return encoded(map[string]any{
-		"jsonrpc": "2.0", "id": f.ID, "method": elicitation, "params": map[string]any{"message": "", "_meta": map[string]string{questionMeta: key}},
-	})
-}
-
-// leave forgets a call that has ended, after a moment if it has no response: the server may still execute it and ask.
-func (t *tap) leave(x *exchange) {
-	t.end(x)
-	if result, refused, sent := x.outcome(); x.asker != nil && result == nil && refused == nil && sent {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.prune()
-		x.left = time.Now()
-		t.left[x.id] = x
-	}
-}
-
-// prune forgets calls that ended some time ago. t.mu is held.
-func (t *tap) prune() {
-	maps.DeleteFunc(t.left, func(_ jsonrpc.ID, x *exchange) bool { return time.Since(x.left) > parting })
-}
-
 // elicited answers a server's question, which is that of a call in flight.
 func (c *connection) elicited(_ context.Context, req *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 	key, _ := req.Params.Meta[questionMeta].(string)
@@ -333,4 +284,19 @@ func (c *connection) elicited(_ context.Context, req *sdk.ElicitRequest) (*sdk.E
 		a.decline(p.params, "Several calls were in flight, and the server did not say which of them asks; make this call alone", false)
 	}
 	return &sdk.ElicitResult{Action: "decline"}, nil
+}
+
+// unanswered returns the requests of a task without the acknowledged ones.
+func (a *asker) unanswered(requests map[string]json.RawMessage) map[string]json.RawMessage {
+	left := maps.Clone(requests)
+	maps.DeleteFunc(left, func(name string, raw json.RawMessage) bool { return a.heard[a.identity(name, raw)] })
+	return left
+}
+
+// identity distinguishes the requests of a task.
+func (a *asker) identity(name string, raw json.RawMessage) string {
+	var r wireRequest
+	_ = json.Unmarshal(raw, &r)
+	_, hash, _ := a.tool.questionOf(r.Params)
+	return hash + name
 }

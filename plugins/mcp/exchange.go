@@ -1,12 +1,13 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -136,19 +137,7 @@ func (r *refusal) lost(session bool) bool {
 	return false
 }
 
-// fault is an error of the protocol with members of any type.
-func (t *tap) fault(raw json.RawMessage) *jsonrpc.Error {
-	var parts struct{ Code, Message, Data json.RawMessage }
-	if json.Unmarshal(raw, &parts) != nil || parts.Message == nil {
-		return &jsonrpc.Error{Code: -32000, Message: t.sentence(raw), Data: parts.Data}
-	}
-	code, err := strconv.ParseInt(text(parts.Code), 10, 64)
-	if err != nil {
-		code = -32000
-	}
-	message := text(parts.Message)
-	if strings.HasPrefix(message, "{") || strings.HasPrefix(message, "[") {
-		message = t.sentence(parts.Message)
-	}
-	return &jsonrpc.Error{Code: code, Message: message, Data: parts.Data}
+// hollow reports whether an error says that there is none.
+func hollow(fault json.RawMessage) bool {
+	return slices.Contains([]string{"false", "0", `""`, "{}", "[]"}, string(bytes.TrimSpace(fault)))
 }

@@ -3,7 +3,6 @@ package mcp
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"math"
@@ -148,17 +147,6 @@ func (c *caller) refused(req *http.Request, res *http.Response, x *exchange) (*h
 	said := &stream{err: io.EOF, body: web.BodyOf(res, 0)}
 	said.put(&jsonrpc.Response{ID: x.id, Error: failed})
 	return answered(req, http.StatusOK, said), nil
-}
-
-// refusalOf reads an error.
-func (t *tap) refusalOf(res *http.Response) *refusal {
-	defer func() { _ = res.Body.Close() }()
-	body := web.BodyOf(res, endless).Fault()
-	var m struct {
-		Error struct{ Data json.RawMessage }
-	}
-	_ = json.Unmarshal(body, &m) // another body has no data
-	return &refusal{status: res.StatusCode, said: t.sentence(body), data: m.Error.Data}
 }
 
 // answered returns a response with events.

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
@@ -88,37 +87,6 @@ func bare(raw json.RawMessage) json.RawMessage {
 	return encoded(string(compact(raw)))
 }
 
-func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
-
-// elements returns the elements of a list, or a single value as one.
-func elements(raw json.RawMessage) []json.RawMessage {
-	var list []json.RawMessage
-	switch {
-	case !given(raw):
-		return nil
-	case json.Unmarshal(raw, &list) == nil:
-		return list
-	}
-	return []json.RawMessage{raw}
-}
-
-func value(raw []byte) (v any) {
-	in := json.NewDecoder(bytes.NewReader(raw))
-	in.UseNumber()
-	if in.Decode(&v) != nil {
-		return nil
-	}
-	return v
-}
-
-func compact(raw json.RawMessage) json.RawMessage {
-	var short bytes.Buffer
-	if json.Compact(&short, raw) != nil {
-		return raw
-	}
-	return short.Bytes()
-}
-
 // wireContent is an element of a result's content.
 type wireContent struct {
 	Type        json.RawMessage `json:"type"`
@@ -154,14 +122,6 @@ func partOf(raw json.RawMessage) (agui.Part, string) {
 		return textPart(fmt.Sprintf("[content of type %s] %s", kind, clip(string(compact(raw)), maxUnknown)))
 	}
 	return textPart(text(raw))
-}
-
-// word returns the text of a JSON value, "" for none.
-func word(raw json.RawMessage) string {
-	if !given(raw) {
-		return ""
-	}
-	return text(raw)
 }
 
 func textPart(said string) (agui.Part, string) { return agui.Part{Type: "text", Text: said}, said }
@@ -203,18 +163,6 @@ func media(kind string, raw json.RawMessage, mime, uri string) (agui.Part, strin
 	return part, fmt.Sprintf("[%s, %d bytes]", what, len(data))
 }
 
-// decoded decodes base64 of any alphabet, with or without padding and white space, also in a data: URL, whose type it returns.
-func decoded(said string) (data []byte, mime string, ok bool) {
-	if rest, is := strings.CutPrefix(said, "data:"); is {
-		var head string
-		head, said, _ = strings.Cut(rest, ",")
-		mime, _, _ = strings.Cut(head, ";")
-	}
-	said = strings.TrimRight(strings.Join(strings.Fields(said), ""), "=")
-	data, err := base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(said))
-	return data, mime, err == nil && len(data) > 0
-}
-
 // kindOf returns the type of part for a media type.
 func kindOf(mime string) string {
 	for _, kind := range []string{"image", "audio", "video"} {
@@ -223,13 +171,4 @@ func kindOf(mime string) string {
 		}
 	}
 	return "document"
-}
-
-// encoded returns v as JSON, which always exists for our types.
-func encoded(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return json.RawMessage("null")
-	}
-	return raw
 }

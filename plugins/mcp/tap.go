@@ -6,15 +6,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
+	"net/http"
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/batonrun/baton/plugins/problem"
+	"github.com/batonrun/baton/plugins/web"
 )
 
 // tap reads a connection's messages before the SDK, for which one odd member is the end of a result, a list or a session.
@@ -177,11 +181,6 @@ func (t *tap) initialized(result json.RawMessage) {
 	t.able = given(hello.Capabilities.Tasks)
 }
 
-// hollow reports whether an error says that there is none.
-func hollow(fault json.RawMessage) bool {
-	return slices.Contains([]string{"false", "0", `""`, "{}", "[]"}, string(bytes.TrimSpace(fault)))
-}
-
 // refuse ends an exchange without a result. The response is for the SDK.
 func (t *tap) refuse(x *exchange, r *refusal, e *jsonrpc.Error) jsonrpc.Message {
 	if r.status == 0 && r.lost(true) {
@@ -253,24 +252,6 @@ func plainHello(result json.RawMessage) json.RawMessage {
 	})
 }
 
-// text returns a JSON string's text, or the JSON of another value.
-func text(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
-	}
-	return string(raw)
-}
-
-// truth reads a flag.
-func truth(raw json.RawMessage) bool {
-	switch strings.ToLower(text(raw)) {
-	case "true", "1", "yes":
-		return true
-	}
-	return false
-}
-
 // sentence returns the description of a problem in a response, without secrets.
 func (t *tap) sentence(body []byte) string { return problem.Sentence(body, t.secrets.Hide) }
 
@@ -311,4 +292,80 @@ func (t *tap) spoken(line []byte) []jsonrpc.Message {
 		t.skip(whole)
 	}
 	return found
+}
+
+// asks replaces a server's question by one without content, because the SDK refuses odd ones. The task that it names asks, else the
+// call in whose stream it came, own. Without these, each call in flight or with a task may have asked.
+func (t *tap) asks(f *frame, own *exchange) json.RawMessage {
+	p := pending{params: f.Params}
+	task := relatedTask(f.Params)
+	polled := t.tasks.asking(task)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case task != "":
+		p.from = polled
+	case own != nil && own.asker != nil:
+		p.from = []*asker{own.asker}
+	default:
+		p.from = polled
+		for _, x := range t.open {
+			p.maybe(x.asker)
+		}
+		t.prune()
+		for _, x := range t.left {
+			p.maybe(x.asker)
+		}
+	}
+	t.questions++ // two streams can have questions of one id
+	key := strconv.Itoa(t.questions)
+	t.pending[key] = p
+	return encoded(map[string]any{
+		"jsonrpc": "2.0", "id": f.ID, "method": elicitation, "params": map[string]any{"message": "", "_meta": map[string]string{questionMeta: key}},
+	})
+}
+
+// leave forgets a call that has ended, after a moment if it has no response: the server may still execute it and ask.
+func (t *tap) leave(x *exchange) {
+	t.end(x)
+	if result, refused, sent := x.outcome(); x.asker != nil && result == nil && refused == nil && sent {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.prune()
+		x.left = time.Now()
+		t.left[x.id] = x
+	}
+}
+
+// prune forgets calls that ended some time ago. t.mu is held.
+func (t *tap) prune() {
+	maps.DeleteFunc(t.left, func(_ jsonrpc.ID, x *exchange) bool { return time.Since(x.left) > parting })
+}
+
+// fault is an error of the protocol with members of any type.
+func (t *tap) fault(raw json.RawMessage) *jsonrpc.Error {
+	var parts struct{ Code, Message, Data json.RawMessage }
+	if json.Unmarshal(raw, &parts) != nil || parts.Message == nil {
+		return &jsonrpc.Error{Code: -32000, Message: t.sentence(raw), Data: parts.Data}
+	}
+	code, err := strconv.ParseInt(text(parts.Code), 10, 64)
+	if err != nil {
+		code = -32000
+	}
+	message := text(parts.Message)
+	if strings.HasPrefix(message, "{") || strings.HasPrefix(message, "[") {
+		message = t.sentence(parts.Message)
+	}
+	return &jsonrpc.Error{Code: code, Message: message, Data: parts.Data}
+}
+
+// refusalOf reads an error.
+func (t *tap) refusalOf(res *http.Response) *refusal {
+	defer func() { _ = res.Body.Close() }()
+	body := web.BodyOf(res, endless).Fault()
+	var m struct {
+		Error struct{ Data json.RawMessage }
+	}
+	_ = json.Unmarshal(body, &m) // another body has no data
+	return &refusal{status: res.StatusCode, said: t.sentence(body), data: m.Error.Data}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"strings"
 	"sync"
@@ -334,21 +333,6 @@ func (t *tool) update(ctx context.Context, a *asker, id string, requests map[str
 		a.heard[a.identity(name, raw)] = true
 	}
 	return errUnfinished
-}
-
-// unanswered returns the requests of a task without the acknowledged ones.
-func (a *asker) unanswered(requests map[string]json.RawMessage) map[string]json.RawMessage {
-	left := maps.Clone(requests)
-	maps.DeleteFunc(left, func(name string, raw json.RawMessage) bool { return a.heard[a.identity(name, raw)] })
-	return left
-}
-
-// identity distinguishes the requests of a task.
-func (a *asker) identity(name string, raw json.RawMessage) string {
-	var r wireRequest
-	_ = json.Unmarshal(raw, &r)
-	_, hash, _ := a.tool.questionOf(r.Params)
-	return hash + name
 }
 
 // taskParams are the parameters of requests about a task.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -258,11 +257,3 @@ func (c *connection) progressed(_ context.Context, req *sdk.ProgressNotification
 
 // maxMessage limits an error or progress message, in bytes.
 const maxMessage = 8 << 10
-
-// clip cuts s after n bytes.
-func clip(s string, n int) string {
-	if len(s) > n {
-		s = s[:n]
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
-}

@@ -2,15 +2,10 @@ package wire
 
 import (
 	"bytes"
-	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
 
-	"github.com/batonrun/baton/plugins/llm"
-	"github.com/batonrun/baton/plugins/problem"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -188,83 +183,4 @@ func feed[T string | []byte](b *braces, piece T) int {
 		}
 	}
 	return -1
-}
-
-// Read reads the answer in res, closes it and returns the response. It passes each JSON object with the name of its event to
-// add, which reports whether the answer is complete.
-func (a *Answer) Read(ctx context.Context, res *http.Response, add func(event string, object []byte) (done bool, err error)) (llm.Response, error) {
-	defer res.Body.Close()
-	if res.Request != nil {
-		a.endpoint.asked = res.Request.URL
-	}
-	in := body{lines: agui.NewReader(res.Body, MaxEvent)}
-	for {
-		event, object, err := in.next()
-		if err != nil {
-			return a.end(ctx, &in, err)
-		}
-		if a.events++; a.events == 1 {
-			a.first = bytes.Clone(object[:min(len(object), maxSkipped)])
-		}
-		done, err := add(event, object)
-		bad := garbled(nil)
-		switch {
-		case errors.As(err, &bad):
-			return a.end(ctx, &in, err)
-		case err != nil:
-			return a.Response(), err
-		case done:
-			return a.complete()
-		case event == "error":
-			return a.Response(), a.endpoint.Fault(0, object)
-		}
-	}
-}
-
-// end returns the response after err has ended the body.
-func (a *Answer) end(ctx context.Context, in *body, err error) (llm.Response, error) {
-	e := a.endpoint
-	clean := errors.Is(err, io.EOF)
-	bad := garbled(nil)
-	switch {
-	case ctx.Err() != nil:
-		return a.Response(), ctx.Err()
-	case errors.As(err, &bad) && a.Finish == "":
-		return a.Response(), &llm.Error{Code: "provider_error", Message: e.Provider + ": cannot read the answer: " + e.clean(err.Error()), Retryable: true}
-	case clean && !in.began:
-		return a.Response(), e.other(in.skipped)
-	case errors.Is(err, errDone), a.Finish != "", clean && a.Ended:
-		return a.complete()
-	case clean && a.events <= 1 && len(a.places) == 0 && a.reasoning.Text() == "":
-		return a.Response(), e.noAnswer(cmp.Or(string(a.first), "[]"))
-	}
-	return a.Response(), e.Lost(ctx, err)
-}
-
-// Decode decodes an event into v. Members of other types than v's stay empty: they never cost an answer.
-func (a *Answer) Decode(object []byte, v any) error {
-	err := json.Unmarshal(object, v)
-	if wrong := (*json.UnmarshalTypeError)(nil); err == nil || len(object) == 0 || errors.As(err, &wrong) {
-		return nil
-	}
-	return garbled(object)
-}
-
-// noAnswer returns the failure of a response that is one object without an answer, or an empty list.
-func (e *Endpoint) noAnswer(object string) error {
-	if problem.Sentence([]byte(object), e.redact) != "" {
-		return e.Fault(0, []byte(object))
-	}
-	return &llm.Error{Code: "provider_error", Message: e.Provider + ": this is no answer: " + e.clean(object), Retryable: true}
-}
-
-// other returns the failure of a response with the status of a success that is not an answer.
-func (e *Endpoint) other(text []byte) error {
-	switch text = bytes.TrimSpace(text); {
-	case len(text) == 0:
-		return &llm.Error{Code: "empty_answer", Message: e.Provider + ": the answer is empty", Retryable: true}
-	case text[0] == '<':
-		return &llm.Error{Code: "not_an_api", Message: e.Provider + ": the address answers with a web page" + e.instead()}
-	}
-	return e.Fault(0, text)
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -218,4 +219,39 @@ func delay(text string) time.Duration {
 		d = time.Until(at)
 	}
 	return min(max(d, 0), 24*time.Hour)
+}
+
+// redact returns s without the key and the values of the request's headers, which can be keys.
+func (e *Endpoint) redact(s string) string {
+	secrets := []string{e.Secret}
+	for name, values := range e.Header {
+		if slices.Contains(open, name) {
+			continue
+		}
+		for _, v := range values {
+			secrets = append(secrets, v, v[strings.LastIndexByte(v, ' ')+1:])
+		}
+	}
+	for _, secret := range secrets {
+		if len(secret) >= minSecret || secret == e.Secret && secret != "" {
+			s = strings.ReplaceAll(s, secret, "[key]")
+			s = strings.ReplaceAll(s, url.QueryEscape(secret), "[key]")
+		}
+	}
+	return s
+}
+
+// minSecret is the length of the shortest value of a header that is taken for a secret.
+const minSecret = 8
+
+// open are the headers without secrets.
+var open = []string{"Accept", "Anthropic-Version", "Anthropic-Beta", "Content-Type", "User-Agent"}
+
+// clean returns s without the key, on one line, and with limited length.
+func (e *Endpoint) clean(s string) string {
+	s = strings.Join(strings.Fields(e.redact(s)), " ")
+	if len(s) > problem.MaxSentence {
+		s = strings.ToValidUTF8(s[:problem.MaxSentence], "") + "…"
+	}
+	return s
 }

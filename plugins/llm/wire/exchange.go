@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -74,18 +73,6 @@ func (e *Endpoint) form(req llm.Request, s *state, shape Shape) (*sent, error) {
 	return &sent{s, c, body}, nil
 }
 
-// teach learns from a failure in an answer: some servers refuse a request in a stream. The next request tries the lesson.
-func (e *Endpoint) teach(err *llm.Error) {
-	if !e.accepted {
-		return
-	}
-	e.accepted = false
-	if next := e.sent.learnLater(err); next != nil {
-		err.Retryable = true
-		e.known.use(e.Model, func(m *model) { m.trial = next })
-	}
-}
-
 // complete remembers the lessons of a request with a complete answer.
 func (e *Endpoint) complete() {
 	if e.accepted {
@@ -111,22 +98,4 @@ type sent struct {
 	state *state
 	c     *Conversation
 	body  json.RawMessage
-}
-
-// encode returns body as JSON without some of its members.
-func encode(body any, without []string) (json.RawMessage, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(body); err != nil || len(without) == 0 {
-		return buf.Bytes(), err
-	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(buf.Bytes(), &members); err != nil {
-		return nil, err
-	}
-	for _, name := range without {
-		delete(members, name)
-	}
-	return encode(members, nil)
 }

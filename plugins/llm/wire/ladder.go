@@ -220,19 +220,13 @@ func plainTools(c *Caps) {
 	}
 }
 
-func isCall(p Part) bool    { return p.Call != nil }
-func isCarried(p Part) bool { return p.Carried != nil }
-func isMedia(p Part) bool   { return p.Media != nil }
+func isCall(p Part) bool  { return p.Call != nil }
+func isMedia(p Part) bool { return p.Media != nil }
 
 // thinks reports whether an answer has reasoning, or what stands for it.
 func (s *sent) thinks() bool {
 	isAnswer := func(m Message) bool { return m.Role == Assistant }
 	return s.some(isCarried) || s.state.caps.Missing && slices.ContainsFunc(s.c.Messages, isAnswer)
-}
-
-// some reports whether a part of the conversation is one of those.
-func (s *sent) some(is func(Part) bool) bool {
-	return slices.ContainsFunc(s.c.Messages, func(m Message) bool { return slices.ContainsFunc(m.Parts, is) })
 }
 
 // earlier returns the messages before the last user's message.

@@ -209,3 +209,22 @@ func (s *sent) has(member string) bool {
 	_ = json.Unmarshal(s.body, &members)
 	return members[member] != nil
 }
+
+// teach learns from a failure in an answer: some servers refuse a request in a stream. The next request tries the lesson.
+func (e *Endpoint) teach(err *llm.Error) {
+	if !e.accepted {
+		return
+	}
+	e.accepted = false
+	if next := e.sent.learnLater(err); next != nil {
+		err.Retryable = true
+		e.known.use(e.Model, func(m *model) { m.trial = next })
+	}
+}
+
+func isCarried(p Part) bool { return p.Carried != nil }
+
+// some reports whether a part of the conversation is one of those.
+func (s *sent) some(is func(Part) bool) bool {
+	return slices.ContainsFunc(s.c.Messages, func(m Message) bool { return slices.ContainsFunc(m.Parts, is) })
+}

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"bytes"
+	"encoding/json"
 	"math"
 
 	"github.com/tmc/langchaingo/llms"
@@ -37,4 +39,22 @@ func Number[T int | float64](n T) *T {
 		return &n
 	}
 	return nil
+}
+
+// encode returns body as JSON without some of its members.
+func encode(body any, without []string) (json.RawMessage, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(body); err != nil || len(without) == 0 {
+		return buf.Bytes(), err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(buf.Bytes(), &members); err != nil {
+		return nil, err
+	}
+	for _, name := range without {
+		delete(members, name)
+	}
+	return encode(members, nil)
 }

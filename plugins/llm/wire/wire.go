@@ -11,13 +11,10 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins/llm/pace"
-	"github.com/batonrun/baton/plugins/problem"
 	"github.com/batonrun/baton/plugins/web"
 )
 
@@ -85,38 +82,3 @@ const maxAnswer = 128 << 20
 
 // MaxEvent limits an event or line of an answer, in bytes.
 const MaxEvent = 16 << 20
-
-// redact returns s without the key and the values of the request's headers, which can be keys.
-func (e *Endpoint) redact(s string) string {
-	secrets := []string{e.Secret}
-	for name, values := range e.Header {
-		if slices.Contains(open, name) {
-			continue
-		}
-		for _, v := range values {
-			secrets = append(secrets, v, v[strings.LastIndexByte(v, ' ')+1:])
-		}
-	}
-	for _, secret := range secrets {
-		if len(secret) >= minSecret || secret == e.Secret && secret != "" {
-			s = strings.ReplaceAll(s, secret, "[key]")
-			s = strings.ReplaceAll(s, url.QueryEscape(secret), "[key]")
-		}
-	}
-	return s
-}
-
-// minSecret is the length of the shortest value of a header that is taken for a secret.
-const minSecret = 8
-
-// open are the headers without secrets.
-var open = []string{"Accept", "Anthropic-Version", "Anthropic-Beta", "Content-Type", "User-Agent"}
-
-// clean returns s without the key, on one line, and with limited length.
-func (e *Endpoint) clean(s string) string {
-	s = strings.Join(strings.Fields(e.redact(s)), " ")
-	if len(s) > problem.MaxSentence {
-		s = strings.ToValidUTF8(s[:problem.MaxSentence], "") + "…"
-	}
-	return s
-}
