@@ -22,7 +22,7 @@ func TestRun_OfOneAgentHasOneGoroutine(t *testing.T) {
 	run := b.start("t", "one", "hello")
 	got := 0
 	for stack := range strings.SplitSeq(<-stacks, "\n\n") {
-		if strings.Contains(stack, "work.(*live).") || strings.Contains(stack, "work.(*execution).") {
+		if strings.Contains(stack, "exec.(*Live).") || strings.Contains(stack, "exec.(*execution).") {
 			got++
 		}
 	}

@@ -38,7 +38,7 @@ func TestSnapshotThatWaitsIsRefusedWhenTheDatabaseGoes(t *testing.T) {
 		_, err := b.Logs.Snapshot(t.Context(), th)
 		got <- err
 	}()
-	for deadline := time.Now().Add(patience); !waits("work.(*runs).await("); <-tick() {
+	for deadline := time.Now().Add(patience); !waits("work.(*Engine).await("); <-tick() {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not wait")
 		}

@@ -105,7 +105,7 @@ mcp:
 			}
 		}()
 		w.until("without a goroutine of a run", func() bool {
-			left = w.stacks(profiles, "plugins/llm.", "plugins/remote.", "work.(*step)", "work.(*live)", "process.(*session)")
+			left = w.stacks(profiles, "plugins/llm.", "plugins/remote.", "exec.(*step)", "exec.(*Live)", "process.(*session)")
 			return left == ""
 		})
 	})
