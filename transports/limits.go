@@ -24,7 +24,7 @@ func (s *Server) limits(c *fiber.Ctx, who runtime.Caller) error {
 	user, project := meter.Used(who)
 	of := wire.ServerSettings{
 		Sizes: wire.SizeLimits{Body: s.cfg.Body, Input: s.cfg.Input, Socket: s.cfg.Input, Head: s.cfg.Header}, InFlight: s.cfg.Streams.Budget.Total(), Guesses: s.guesses.PerMinute(),
-		Grace: s.cfg.Streams.Grace(), Head: s.cfg.HeadTimeout, Body: s.cfg.ReadTimeout, Answer: s.cfg.WriteTimeout, Idle: s.cfg.IdleTimeout,
+		Grace: s.cfg.Streams.Ownership.Grace(), Head: s.cfg.HeadTimeout, Body: s.cfg.ReadTimeout, Answer: s.cfg.WriteTimeout, Idle: s.cfg.IdleTimeout,
 		Write: s.cfg.Streams.WriteTimeout(), Ping: s.cfg.Streams.Ping(),
 	}
 	listens := s.visits.conns.Config()

@@ -48,7 +48,7 @@ func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) e
 	w.Describe("run", r.Started.RunID, "thread", r.Started.ThreadID, "user", r.Caller.User(), "project", r.Caller.Project())
 	tie := (*ownership.Tie)(nil)
 	if !r.Background {
-		tie = s.TieRun(owner{w, ctx.Done()}, r.Caller, r.Key, r.Started)
+		tie = s.Ownership.TieRun(owner{w, ctx.Done()}, r.Caller, r.Key, r.Started)
 	}
 	cur, err := s.rt.Logs.ReadRunBehind(context.WithoutCancel(ctx), r.Started, r.Got) // a client that has left may come back
 	if err != nil {

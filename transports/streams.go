@@ -42,9 +42,9 @@ type StreamConfig struct {
 type Streams struct {
 	*stream.Set
 	*fanout.Viewers
-	*ownership.Registry
-	Budget *budget.Budget // bytes held for clients
-	Rates  *rates.Meter   // limits of requests and streams; nil for no limits
+	Ownership *ownership.Registry // which connections runs belong to
+	Budget    *budget.Budget      // bytes held for clients
+	Rates     *rates.Meter        // limits of requests and streams; nil for no limits
 
 	rt    *runtime.Runtime
 	log   *slog.Logger
@@ -68,14 +68,14 @@ func NewStreams(cfg StreamConfig) *Streams {
 		WriteTimeout: cfg.WriteTimeout, SendBuffer: cfg.SendBuffer,
 	})
 	return &Streams{
-		Set:      set,
-		Viewers:  fanout.New(set),
-		Rates:    cfg.Rates,
-		Budget:   budget.New(inFlight(&cfg)),
-		Registry: ownership.New(ownership.Config{Runtime: cfg.Runtime, Log: cfg.Log, Grace: cmp.Or(cfg.Grace, 10*time.Second), Ties: cfg.Ties}),
-		rt:       cfg.Runtime,
-		log:      cfg.Log,
-		turns:    newTurns(cfg.Rates != nil),
+		Set:       set,
+		Viewers:   fanout.New(set),
+		Rates:     cfg.Rates,
+		Budget:    budget.New(inFlight(&cfg)),
+		Ownership: ownership.New(ownership.Config{Runtime: cfg.Runtime, Log: cfg.Log, Grace: cmp.Or(cfg.Grace, 10*time.Second), Ties: cfg.Ties}),
+		rt:        cfg.Runtime,
+		log:       cfg.Log,
+		turns:     newTurns(cfg.Rates != nil),
 	}
 }
 
@@ -115,6 +115,6 @@ func (s *Streams) Attach(h Holder, req *fasthttp.RequestCtx, c net.Conn, d strea
 // Shutdown ends the open streams, a slice at a time, and every stream that is opened later. Their runs go on. When ctx is
 // done, but not within the first second, it cuts off the remaining streams.
 func (s *Streams) Shutdown(ctx context.Context) error {
-	s.EndGraces()
+	s.Ownership.EndGraces()
 	return s.Set.Shutdown(ctx)
 }

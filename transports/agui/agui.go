@@ -59,9 +59,9 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller, agent string, body []
 		return err
 	}
 	if !req.Background() {
-		t.Streams.Own(who, &req.StartRequest)
+		t.Streams.Ownership.Own(who, &req.StartRequest)
 	}
-	started, err := t.Streams.StartRun(c.UserContext(), who, req.StartRequest)
+	started, err := t.Streams.Ownership.StartRun(c.UserContext(), who, req.StartRequest)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (t Transport) join(c *fiber.Ctx, who runtime.Caller, agent string, body []b
 	c.SetUserContext(transports.Reading(c))
 	th, err := t.Runtime.Threads.Get(c.UserContext(), who, req.ThreadID)
 	if err == nil {
-		t.Streams.Join(who, &th) // at once: the run would end while its client waits for its turn
+		t.Streams.Ownership.Join(who, &th) // at once: the run would end while its client waits for its turn
 	}
 	end, late := t.Streams.Turn(c.UserContext(), who)
 	if late != nil {

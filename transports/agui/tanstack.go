@@ -49,7 +49,7 @@ func (t Transport) follow(c *fiber.Ctx, who runtime.Caller, name string) error {
 	if err != nil {
 		return err
 	}
-	t.Streams.Join(who, &th)
+	t.Streams.Ownership.Join(who, &th)
 	cur, err := t.Runtime.Logs.JoinRun(c.UserContext(), &run, after) // whether there is one: the stream may never begin
 	if err != nil {
 		return err

@@ -102,8 +102,8 @@ func (t Transport) start(ctx context.Context, who runtime.Caller, args arguments
 	var started runtime.Started
 	if t.Streams == nil {
 		started, err = t.Runtime.StartRun(ctx, who, req.StartRequest)
-	} else if started, err = t.Streams.StartRun(ctx, who, req.StartRequest); err == nil {
-		t.Streams.Detach(who, started)
+	} else if started, err = t.Streams.Ownership.StartRun(ctx, who, req.StartRequest); err == nil {
+		t.Streams.Ownership.Detach(who, started)
 	}
 	return wire.NewStarted(started), err
 }

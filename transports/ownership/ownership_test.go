@@ -36,7 +36,7 @@ func (p peer) Gone() bool { return !bool(p) }
 func (s *server) owned() (runtime.Started, *ownership.Tie) {
 	s.Helper()
 	started := s.typist(local)
-	return started, s.Streams.TieRun(peer(false), local, nil, started)
+	return started, s.Streams.Ownership.TieRun(peer(false), local, nil, started)
 }
 
 func (s *server) typist(who runtime.Caller) runtime.Started {
@@ -47,8 +47,8 @@ func (s *server) typist(who runtime.Caller) runtime.Started {
 // start starts a run that belongs to its connection.
 func (s *server) start(who runtime.Caller, req runtime.StartRequest) runtime.Started {
 	s.Helper()
-	s.Streams.Own(who, &req)
-	started, err := s.Streams.StartRun(s.Context(), who, req)
+	s.Streams.Ownership.Own(who, &req)
+	started, err := s.Streams.Ownership.StartRun(s.Context(), who, req)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -81,10 +81,10 @@ func TestTie_RepeatBeforeItsRequest(t *testing.T) {
 	started := s.typist(local)
 	again := started
 	again.Replayed = true
-	left := s.Streams.TieRun(peer(true), local, nil, again)
-	repeat := s.Streams.TieRun(peer(true), local, nil, again)
+	left := s.Streams.Ownership.TieRun(peer(true), local, nil, again)
+	repeat := s.Streams.Ownership.TieRun(peer(true), local, nil, again)
 	s.drop(left, started)
-	s.drop(s.Streams.TieRun(peer(false), local, nil, started), started)
+	s.drop(s.Streams.Ownership.TieRun(peer(false), local, nil, started), started)
 	s.OutlastGrace()
 	s.Await("a", runtime.Running)
 	s.drop(repeat, started)
@@ -98,7 +98,7 @@ func TestTie_CancelsRunOfItsUser(t *testing.T) {
 	s.typist(local)
 	boss := runtime.MustCaller(local.Project(), "boss", runtime.RoleOperator)
 	started := s.typist(boss)
-	s.drop(s.Streams.TieRun(peer(false), boss, nil, started), started)
+	s.drop(s.Streams.Ownership.TieRun(peer(false), boss, nil, started), started)
 	s.Eventually("the run is cancelled", func() bool {
 		run, err := s.Runtime.Runs.Get(t.Context(), boss.AsUser(), "a")
 		return err == nil && run.Status == runtime.Cancelled
@@ -113,7 +113,7 @@ func TestTie_AnswerBeforeRelease(t *testing.T) {
 	_, asked := s.owned()
 	s.Keys <- transporttest.Ask
 	s.Await("a", runtime.Waiting)
-	_, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{ThreadID: "main", RunID: "b", Resume: s.answer()})
+	_, err := s.Streams.Ownership.StartRun(t.Context(), local, runtime.StartRequest{ThreadID: "main", RunID: "b", Resume: s.answer()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestTie_MessageDoesNotCancelShownQuestion(t *testing.T) {
 	_, asked := s.owned()
 	s.Keys <- transporttest.Ask
 	s.Await("a", runtime.Waiting)
-	_, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "echo", ThreadID: "main", RunID: "b"})
+	_, err := s.Streams.Ownership.StartRun(t.Context(), local, runtime.StartRequest{Agent: "echo", ThreadID: "main", RunID: "b"})
 	if !errors.Is(err, runtime.ErrThreadWaiting) {
 		t.Errorf("got %v", err)
 	}
@@ -146,7 +146,7 @@ func TestTie_MessageDoesNotCancelAnsweredRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Await("a", runtime.Running)
-	if _, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "echo", ThreadID: "main", RunID: "b"}); err != nil {
+	if _, err := s.Streams.Ownership.StartRun(t.Context(), local, runtime.StartRequest{Agent: "echo", ThreadID: "main", RunID: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	asked.Release()

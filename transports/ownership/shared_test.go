@@ -65,7 +65,7 @@ func (s *server) join() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.Streams.Join(local, &th)
+	s.Streams.Ownership.Join(local, &th)
 }
 
 func TestCluster_CancelsARunWhoseClientLeft(t *testing.T) {
@@ -95,7 +95,7 @@ func TestCluster_EndOfAServerIsNoClientThatLeft(t *testing.T) {
 	t.Parallel()
 	s := cluster(t, 50*time.Millisecond)
 	started := s.x.typist(local)
-	s.x.Streams.TieRun(peer(true), local, nil, started)
+	s.x.Streams.Ownership.TieRun(peer(true), local, nil, started)
 	s.x.Stop()
 	s.y.repeats(started, false) // does not own it either
 	s.y.OutlastGrace()
@@ -127,7 +127,7 @@ func TestCluster_JoinElsewhereComesBeforeTheDrop(t *testing.T) {
 func (s *server) repeats(started runtime.Started, open bool) (tie *ownership.Tie) {
 	s.Helper()
 	started.Replayed, started.TiedTo = true, ""
-	tie = s.Streams.TieRun(peer(open), local, nil, started)
+	tie = s.Streams.Ownership.TieRun(peer(open), local, nil, started)
 	if !open {
 		s.drop(tie, started)
 	}
@@ -185,7 +185,7 @@ func TestCluster_RepeatDoesNotOwnADetachedRun(t *testing.T) {
 	started, tie := s.x.owned()
 	again := started
 	again.Replayed = true
-	s.y.Streams.Detach(local, again)
+	s.y.Streams.Ownership.Detach(local, again)
 	s.x.drop(tie, started)
 	s.y.repeats(started, false)
 	s.y.OutlastGrace()
@@ -199,7 +199,7 @@ func TestCluster_AnsweredRunBelongsToTheConnectionOfTheAnswer(t *testing.T) {
 	s.x.Keys <- transporttest.Ask
 	s.y.Await("a", runtime.Waiting)
 	answered := s.y.start(local, runtime.StartRequest{ThreadID: "main", RunID: "b", Resume: s.y.answer()})
-	again := s.y.Streams.TieRun(peer(true), local, nil, answered)
+	again := s.y.Streams.Ownership.TieRun(peer(true), local, nil, answered)
 	s.x.drop(tie, started)
 	s.y.OutlastGrace()
 	s.y.Await("a", runtime.Running)
@@ -214,7 +214,7 @@ func TestCluster_NewMessageReplacesTheRunOfAClientThatLeft(t *testing.T) {
 	s.x.drop(tie, started)
 	s.dropped()
 	for _, run := range []string{"a", "b"} { // a repeat replaces nothing
-		_, err := s.y.Streams.StartRun(t.Context(), local, runtime.StartRequest{
+		_, err := s.y.Streams.Ownership.StartRun(t.Context(), local, runtime.StartRequest{
 			Agent: "typist", ThreadID: "main", RunID: run, BodyHash: "other", Messages: []agui.Message{{Role: agui.RoleUser, Content: run}},
 		})
 		if (err == nil) != (run == "b") {
@@ -238,7 +238,7 @@ func TestCluster_EditReplacesTheRunOfAClientThatLeft(t *testing.T) {
 		return at.start(local, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: run, Edits: true, Messages: messages})
 	}
 	started := asks(s.x, "a")
-	s.x.drop(s.x.Streams.TieRun(peer(false), local, nil, started), started)
+	s.x.drop(s.x.Streams.Ownership.TieRun(peer(false), local, nil, started), started)
 	s.dropped()
 	asks(s.y, "b")
 	s.y.Await("b", runtime.Running)

@@ -115,9 +115,9 @@ func (t Transport) copied(ctx context.Context, who, reader runtime.Caller, run s
 
 // detached starts a run, and detaches it from any connection.
 func (t Transport) detached(ctx context.Context, who runtime.Caller, req runtime.StartRequest) (runtime.Started, error) {
-	started, err := t.Streams.StartRun(ctx, who, req)
+	started, err := t.Streams.Ownership.StartRun(ctx, who, req)
 	if err == nil {
-		t.Streams.Detach(who, started)
+		t.Streams.Ownership.Detach(who, started)
 	}
 	return started, err
 }

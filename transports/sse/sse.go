@@ -54,14 +54,14 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller) error {
 		}
 	}
 	if shown && !req.Background() {
-		t.Streams.Own(who, &req.StartRequest)
+		t.Streams.Ownership.Own(who, &req.StartRequest)
 	}
-	started, err := t.Streams.StartRun(c.UserContext(), who, req.StartRequest)
+	started, err := t.Streams.Ownership.StartRun(c.UserContext(), who, req.StartRequest)
 	if err != nil {
 		return err
 	}
 	if !shown {
-		t.Streams.Detach(who, started)
+		t.Streams.Ownership.Detach(who, started)
 		return c.Status(fiber.StatusAccepted).JSON(wire.NewStarted(started))
 	}
 	return t.Streams.ServeRun(c, transports.RunStream{

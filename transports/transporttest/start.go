@@ -192,8 +192,8 @@ func (s *Server) OutlastGrace() {
 	req := runtime.StartRequest{
 		Agent: "scripted", Messages: []agui.Message{{Role: agui.RoleUser, Content: `{"do": [{"tool": "sleep", "args": {"ms": 600000}}]}`}},
 	}
-	s.Streams.Own(s.Caller, &req)
-	started, err := s.Streams.StartRun(s.Context(), s.Caller, req)
+	s.Streams.Ownership.Own(s.Caller, &req)
+	started, err := s.Streams.Ownership.StartRun(s.Context(), s.Caller, req)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func (s *Server) OutlastGrace() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.Streams.TieRun(nobody{}, s.Caller, nil, started).Drop(cur)
+	s.Streams.Ownership.TieRun(nobody{}, s.Caller, nil, started).Drop(cur)
 	s.Await(started.RunID, runtime.Cancelled)
 }
 

@@ -97,11 +97,11 @@ func (d *desk) run(ctx context.Context, cmd *wire.Command) (any, error) {
 	if err := inProject(d.who, d.project, req.ProjectID); err != nil {
 		return nil, err
 	}
-	started, err := d.t.Streams.StartRun(ctx, d.who, req.StartRequest)
+	started, err := d.t.Streams.Ownership.StartRun(ctx, d.who, req.StartRequest)
 	if err != nil {
 		return nil, err
 	}
-	d.t.Streams.Detach(d.who, started)
+	d.t.Streams.Ownership.Detach(d.who, started)
 	return wire.NewStarted(started), nil
 }
 

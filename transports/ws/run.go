@@ -102,9 +102,9 @@ func (a *asking) start(ctx context.Context) (*transports.RunStream, error) {
 	}
 	req.Edits = !a.t.KeepEdits && !req.KeepsEdits()
 	if !req.Background() {
-		a.t.Streams.Own(a.who, &req.StartRequest)
+		a.t.Streams.Ownership.Own(a.who, &req.StartRequest)
 	}
-	started, err := a.t.Streams.StartRun(context.WithoutCancel(ctx), a.who, req.StartRequest)
+	started, err := a.t.Streams.Ownership.StartRun(context.WithoutCancel(ctx), a.who, req.StartRequest)
 	if err != nil {
 		return nil, err
 	}
