@@ -135,7 +135,7 @@ func (l *Live) prompt(ctx context.Context) (plugins.Input, error) {
 	for i := range l.history.rows {
 		l.prompts.Learn(&l.history.rows[i])
 	}
-	for m := range l.span.Messages() {
+	for m := range l.span.Messages.All() {
 		l.prompts.Learn(m)
 	}
 	l.mu.Unlock()

@@ -146,7 +146,7 @@ func (a *asking) answer(answer *plugins.ModelAnswer) (string, []data.Row) {
 	var seqs []int64
 	for _, id := range a.shown {
 		m, ok := l.span.Fold.Message(id)
-		seq := l.span.SeqOf(id)
+		seq := l.span.Messages.SeqOf(id)
 		if !ok || seq == 0 {
 			continue
 		}

@@ -22,7 +22,7 @@ func (l *Live) Snapshot(ctx context.Context, limit int, await func(context.Conte
 	run := l.run
 	s := tail.Snapshot{After: l.span.Last(), Run: &run, RunID: l.span.Row.RunID, Running: true, State: l.span.State(), Open: l.span.Fold.Open()}
 	folded := l.span.Fold.Messages()
-	partial := l.span.Partial(folded)
+	partial := l.span.Messages.Partial(folded)
 	l.mu.Unlock()
 
 	if err := l.stored(ctx, s.After, await); err != nil {

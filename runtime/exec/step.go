@@ -89,7 +89,7 @@ func (s *step) emit(ev agui.Event, rows func() []data.Row) error {
 	defer l.mu.Unlock()
 	ev = l.span.OfItsCall(ev)
 	if !waits(ev, len(s.dos)) && !s.follows(ev) {
-		with := s.dos.Showing(ev, l.span.Has)
+		with := s.dos.Showing(ev, l.span.Messages.Has)
 		if rows == nil {
 			return l.queue(s, with, nil, ev)
 		}
@@ -410,7 +410,7 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 		return nil, err
 	}
 	// Messages of an earlier Next may still be on their way to the store.
-	queued = slices.DeleteFunc(queued, func(q data.Message) bool { return l.span.Has(q.ID) })
+	queued = slices.DeleteFunc(queued, func(q data.Message) bool { return l.span.Messages.Has(q.ID) })
 	msgs := make([]agui.Message, len(queued))
 	for i := range queued {
 		msgs[i] = queued[i].Message

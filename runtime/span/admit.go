@@ -235,7 +235,7 @@ func inUse(id string) error {
 // writes reports whether a worker of the run's current generation began the message of that id. Messages from RUN_STARTED and
 // appended messages belong to people.
 func (sp *Span) writes(id string) bool {
-	m := sp.messages[id]
+	m := sp.Messages.rows[id]
 	return m != nil && (m.EventID == 0 || m.EventID > sp.Began.UpTo) && sp.Fold.Role(id) != agui.RoleUser
 }
 

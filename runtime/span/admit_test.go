@@ -277,8 +277,8 @@ func TestSpan_ReplayContinuesTheWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, id := range []string{"asked", "thought", "m", "cut"} {
-		if l.SeqOf(id) != int64(n+1) || again.SeqOf(id) != l.SeqOf(id) {
-			t.Errorf("%s has the numbers %d and %d", id, l.SeqOf(id), again.SeqOf(id))
+		if l.Messages.SeqOf(id) != int64(n+1) || again.Messages.SeqOf(id) != l.Messages.SeqOf(id) {
+			t.Errorf("%s has the numbers %d and %d", id, l.Messages.SeqOf(id), again.Messages.SeqOf(id))
 		}
 	}
 	if again.Last() != l.Last() || string(again.State()) != string(l.State()) || fmt.Sprint(again.Ver.Closers()) != fmt.Sprint(l.Ver.Closers()) || again.Tool("c") != "tool" {

@@ -73,7 +73,7 @@ func (sp *Span) LoadMessages(ctx context.Context, r data.Reader, run *data.Run, 
 		for i := range msgs.Rows {
 			m := &msgs.Rows[i]
 			if after = m.Key; m.State == data.MessageConsumed {
-				sp.messages[m.ID] = m
+				sp.Messages.rows[m.ID] = m
 				known = append(known, m.Message)
 				if m.EventID < sp.Began.UpTo || asked[m.EventID] {
 					sp.brought[m.ID] = true
@@ -144,12 +144,12 @@ type added struct {
 // Replay reads the open span's events into the verifier and the fold, after LoadMessages. owed returns the calls of earlier spans that have
 // their results in this one, which has these calls and results.
 func (sp *Span) Replay(ctx context.Context, r data.Reader, owed func(begun, answered map[string]bool) []string) error {
-	before := make([]agui.Message, 0, len(sp.messages))
+	before := make([]agui.Message, 0, len(sp.Messages.rows))
 	for _, m := range sp.Fold.Messages() {
-		if sp.messages[m.ID].EventID < sp.Row.First {
+		if sp.Messages.rows[m.ID].EventID < sp.Row.First {
 			before = append(before, m)
 		} else {
-			delete(sp.messages, m.ID) // the span begins it
+			delete(sp.Messages.rows, m.ID) // the span begins it
 		}
 	}
 	var evs []agui.Event
@@ -195,7 +195,7 @@ func (sp *Span) Replay(ctx context.Context, r data.Reader, owed func(begun, answ
 		if err != nil {
 			return fmt.Errorf("event %d: %w", sp.Row.First+int64(i), err)
 		}
-		sp.number(ev, changed)
+		sp.Messages.number(ev, changed, sp.Fold)
 	}
 	return sp.loadBegun(ctx, r)
 }
@@ -204,7 +204,7 @@ func (sp *Span) Replay(ctx context.Context, r data.Reader, owed func(begun, answ
 // was open when its writer stopped; its day is not later than the day of any message after it.
 func (sp *Span) loadBegun(ctx context.Context, r data.Reader) error {
 	var begun []string
-	for id, m := range sp.messages {
+	for id, m := range sp.Messages.rows {
 		if m.EventID == 0 {
 			begun = append(begun, id)
 		}
@@ -215,13 +215,13 @@ func (sp *Span) loadBegun(ctx context.Context, r data.Reader) error {
 	}
 	for i := range rows {
 		if rows[i].RunKey == sp.Row.RunKey && rows[i].Seq > 0 {
-			sp.messages[rows[i].ID] = &rows[i]
+			sp.Messages.rows[rows[i].ID] = &rows[i]
 		}
 	}
 	last, err := r.LastSeq(ctx, sp.Thread.Key)
-	sp.seq = max(sp.seq, last)
+	sp.Messages.seq = max(sp.Messages.seq, last)
 	for _, id := range begun {
-		m := sp.messages[id]
+		m := sp.Messages.rows[id]
 		if m.EventID != 0 {
 			continue
 		}

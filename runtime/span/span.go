@@ -18,23 +18,22 @@ import (
 
 // Span is a span of a run.
 type Span struct {
-	Thread *data.Thread
-	Row    data.Span      // as it was when the span began
-	Ver    *agui.Verifier // knows what is open; only the span adds events to it
-	Fold   *fold.Fold     // of the events until now; only the span applies events to it
-	Began  Began
-	Bounds Bounds // to be set before the first event of a worker
+	Thread   *data.Thread
+	Row      data.Span      // as it was when the span began
+	Ver      *agui.Verifier // knows what is open; only the span adds events to it
+	Fold     *fold.Fold     // of the events until now; only the span applies events to it
+	Began    Began
+	Bounds   Bounds // to be set before the first event of a worker
+	Messages Messages
 
-	most     int                      // maximum bytes of an event
-	last     int64                    // the id of the last event
-	kind     agui.Type                // of that event, empty before the first
-	at       time.Time                // when it was made
-	seq      int64                    // of the thread's last message
-	messages map[string]*data.Message // of this run, with a seq or waiting for one
-	calls    map[string]string        // the tools of calls that may still owe a result, by toolCallId
-	slab     []byte                   // room for payloads
-	slabbed  time.Time                // when slab was made
-	output   []byte                   // the encoded Output of the event that was encoded last, if that is a Result
+	most    int               // maximum bytes of an event
+	last    int64             // the id of the last event
+	kind    agui.Type         // of that event, empty before the first
+	at      time.Time         // when it was made
+	calls   map[string]string // the tools of calls that may still owe a result, by toolCallId
+	slab    []byte            // room for payloads
+	slabbed time.Time         // when slab was made
+	output  []byte            // the encoded Output of the event that was encoded last, if that is a Result
 
 	brought   map[string]bool // messages that the generation has received or found, by id
 	retracted map[string]bool // messages that the span has retracted, by id
@@ -64,15 +63,15 @@ func Next(most int, th *data.Thread, run *data.Run, last, seq int64) *Span {
 // Open returns a span that goes on behind the event last and the message seq.
 func Open(most int, th *data.Thread, row *data.Span, last, seq int64) *Span {
 	return &Span{
-		Thread: th, Row: *row, most: most, last: last, seq: seq, Ver: new(agui.Verifier), Fold: fold.New(th.State, nil), owners: make(owners),
-		messages: make(map[string]*data.Message), calls: make(map[string]string), retracted: make(map[string]bool),
+		Thread: th, Row: *row, most: most, last: last, Ver: new(agui.Verifier), Fold: fold.New(th.State, nil), owners: make(owners),
+		Messages: Messages{th.Key, row.RunKey, make(map[string]*data.Message), seq}, calls: make(map[string]string), retracted: make(map[string]bool),
 	}
 }
 
 // Fork returns a span that continues this one with nothing open, for the events of one command. The command's changes stay in the fork,
 // so that the command can be tried again.
 func (sp *Span) Fork() *Span {
-	next := Open(sp.most, sp.Thread, &sp.Row, sp.last, sp.seq)
+	next := Open(sp.most, sp.Thread, &sp.Row, sp.last, sp.Messages.seq)
 	_ = next.Ver.Add(agui.RunStarted{}) // the span is open
 	next.slab = make([]byte, 0, 1<<10)  // usually for a terminal event
 	return next
@@ -82,7 +81,7 @@ func (sp *Span) Fork() *Span {
 func (sp *Span) Last() int64 { return sp.last }
 
 // Seq returns the number of the thread's last message.
-func (sp *Span) Seq() int64 { return sp.seq }
+func (sp *Span) Seq() int64 { return sp.Messages.seq }
 
 // LastEvent returns the id, type and time of the last event. The type is empty if the span has written none yet.
 func (sp *Span) LastEvent() (id int64, kind agui.Type, at time.Time) { return sp.last, sp.kind, sp.at }
@@ -157,7 +156,7 @@ func (sp *Span) add(it *commit.Item, ev agui.Event, payload []byte) error {
 	}
 	sp.last++
 	sp.kind, sp.at = ev.Type(), time.Now()
-	sp.number(ev, changed)
+	sp.Messages.number(ev, changed, sp.Fold)
 	rec := tail.NewRecord(sp.last, sp.Row.RunKey, ev, len(payload))
 	it.Records = append(it.Records, rec)
 	it.Events = append(it.Events, data.StoredEvent{
@@ -167,9 +166,9 @@ func (sp *Span) add(it *commit.Item, ev agui.Event, payload []byte) error {
 		return nil // it repeats messages that already have rows
 	}
 	for _, id := range changed {
-		row := sp.message(id)
+		row := sp.Messages.row(id, sp.last, sp.Fold)
 		if IsCut(ev) && len(row.ToolCalls) == 0 {
-			row.State, sp.messages[id].State = data.MessageHidden, data.MessageHidden
+			row.State, sp.Messages.rows[id].State = data.MessageHidden, data.MessageHidden
 			sp.cut = append(sp.cut, id)
 		}
 		it.Rows = append(it.Rows, row)
@@ -231,7 +230,7 @@ const maxSlab = 64 << 10
 func (sp *Span) Take(it *commit.Item, msgs []data.Message) error {
 	for i := range msgs {
 		m := &msgs[i]
-		sp.messages[m.ID] = m
+		sp.Messages.rows[m.ID] = m
 		text := m.Text()
 		evs := []agui.Event{agui.TextMessageStart{MessageID: m.ID, Role: m.Role}}
 		if text != "" {
@@ -252,7 +251,7 @@ func (sp *Span) Take(it *commit.Item, msgs []data.Message) error {
 func (sp *Span) Started(it *commit.Item, run *data.Run, msgs []data.Message, answers []agui.ResumeEntry, traceID string) error {
 	in := &agui.RunAgentInput{ThreadID: sp.Thread.ID, RunID: sp.Row.RunID, Resume: answers}
 	for i := range msgs {
-		sp.messages[msgs[i].ID] = &msgs[i]
+		sp.Messages.rows[msgs[i].ID] = &msgs[i]
 		in.Messages, in.Encoded = append(in.Messages, msgs[i].Message), append(in.Encoded, msgs[i].Stored())
 	}
 	defer func() { in.Encoded = nil }() // the record is kept
