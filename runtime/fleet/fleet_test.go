@@ -92,7 +92,7 @@ func TestWatch_TellsWhatHasChanged(t *testing.T) {
 		store := &table{rows: []data.Server{server(t, "a", "")}}
 		f := watching(t, store)
 		for range 10 {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			if _, _, err := f.Watch(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +115,7 @@ func TestEndSweep_ReturnsRunsThatNoneOffersForLong(t *testing.T) {
 		if over := sweep(); len(over) > 0 {
 			t.Error("it fails a run at once")
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		store.err = data.ErrUnavailable
 		if f.Meet(t.Context()) == nil {
 			t.Error("the servers are unknown")
@@ -123,7 +123,7 @@ func TestEndSweep_ReturnsRunsThatNoneOffersForLong(t *testing.T) {
 		if over := sweep(); len(over) > 0 {
 			t.Error("the time in which the servers were unknown has counted")
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if over := sweep(); len(over) != 1 || over[0].Key != 7 {
 			t.Errorf("over are %+v", over)
 		}
