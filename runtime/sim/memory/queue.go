@@ -23,8 +23,8 @@ type Checks struct {
 type placed struct {
 	data.Place
 	at    time.Time // when it was written
-	by    []string  // the instances that have taken it since then
-	until time.Time // when the last of them has no right to it any more; zero if it has given it back
+	by    string    // the instance that has taken it last
+	until time.Time // when that has no right to it any more; zero if it has given it back
 }
 
 // isTaken reports whether an instance has the row: see [data.Store].
@@ -52,7 +52,7 @@ func (tx *tx) begins(run *data.RunHead) {
 		return
 	}
 	took := tx.by.took[run.ThreadKey] // also an earlier row, if its claim had to wait for the thread
-	if !took && !slices.Contains(row.by, tx.writer) && !tx.by.alone && tx.by.alongside.Before(row.at) {
+	if !took && !tx.by.alone && tx.by.alongside.Before(row.at) {
 		tx.checks.NotTaken(row.Place, tx.writer)
 	}
 	delete(tx.by.took, run.ThreadKey)
@@ -146,9 +146,9 @@ func (s *Store) Take(ctx context.Context, threads []int64, hold time.Duration) (
 			next := *row
 			if next.until = (time.Time{}); hold > 0 {
 				if !row.until.IsZero() && !row.until.After(now) && s.checks.Overdue != nil {
-					s.checks.Overdue(row.Place, row.by[len(row.by)-1])
+					s.checks.Overdue(row.Place, row.by)
 				}
-				next.by, next.until = append(slices.Clip(row.by), s.instance), now.Add(hold)
+				next.by, next.until = s.instance, now.Add(hold)
 				s.took[thread], taken = true, append(taken, thread)
 			}
 			s.queue[thread] = &next
