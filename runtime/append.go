@@ -85,6 +85,6 @@ func (rt *Runtime) limits(run *data.RunHead) decide.Limits {
 	return decide.Limits{
 		Queue: rt.cfg.QueueDepth, PerProject: rt.cfg.QueuePerProject, PerUser: rt.cfg.QueuePerUser, PerThread: rt.cfg.QueuePerThread,
 		InboxBytes: rt.cfg.MessageBytes,
-		Spent:      rt.work.Budget().Spent(data.Spender{Project: run.Project, User: run.User, Agent: run.WorkflowID}, time.Now()),
+		Spent:      rt.work.Budget.Spent(data.Spender{Project: run.Project, User: run.User, Agent: run.WorkflowID}, time.Now()),
 	}
 }

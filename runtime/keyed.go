@@ -89,7 +89,7 @@ func (k keyed) asked(ctx context.Context, g grant, may func(*data.Interrupt) boo
 }
 
 func (k keyed) answers(ctx context.Context, en *work.Engine, g grant, req *StartRequest, known map[string]bool, by exec.Responder) (*decide.Answers, error) {
-	return en.AnswersOf(ctx, k.byKey, g.thread, req.Resume, req.Messages, known, by)
+	return en.Offers.AnswersOf(ctx, k.byKey, g.thread, req.Resume, req.Messages, known, by)
 }
 
 func (k keyed) spans(ctx context.Context, g grant) ([]data.Span, error) {

@@ -7,14 +7,14 @@ import (
 )
 
 // Plugins returns the plugins of this runtime now, over all projects.
-func (rt *Runtime) Plugins() *host.Registry { return rt.work.Plugins() }
+func (rt *Runtime) Plugins() *host.Registry { return rt.work.Offers.Plugins() }
 
 // Offered returns the plugins that this runtime offers now for the caller's project. Only lookups are allowed. The zero Caller gets none.
 func (rt *Runtime) Offered(c Caller) *host.Registry {
 	if c.check() != nil {
 		return new(host.Registry)
 	}
-	return rt.work.Plugins().For(c.project)
+	return rt.work.Offers.Plugins().For(c.project)
 }
 
 // Unknown refuses a request for a plugin that is not offered. It does not name the server that has it, which only admins may see.
@@ -22,7 +22,7 @@ func (rt *Runtime) Unknown(c Caller, code, kind, name string) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if rt.work.Fleet().IsOffered(c.project, name) {
+	if rt.work.Fleet.IsOffered(c.project, name) {
 		return refuse(KindNotFound, code, "This server does not know the %s %q, but another one does: load the same file everywhere", kind, name)
 	}
 	return refuse(KindNotFound, code, "There is no %s %q", kind, name)
@@ -44,7 +44,7 @@ func (rt *Runtime) Replace(ctx context.Context, reg *host.Registry) error {
 	if rt.Member.Stopping() {
 		return ErrStopping
 	}
-	return rt.work.Replace(ctx, reg)
+	return rt.work.Offers.Replace(ctx, reg)
 }
 
 // agentNames returns a function that lists the names of the agents that reg offers a project, sorted.

@@ -161,7 +161,7 @@ func New(cfg Config) (*Runtime, error) {
 	cfg = cfg.withDefaults()
 	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, Prices: cfg.Prices}
 	instance := data.NewID()
-	link := bus.NewLink(cfg.Bus, instance, func() bool { return !rt.work.Fleet().OthersLive() })
+	link := bus.NewLink(cfg.Bus, instance, func() bool { return !rt.work.Fleet.OthersLive() })
 	pages := int64(cfg.PagesBytes)
 	logs := tail.New(tail.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
@@ -204,7 +204,7 @@ func New(cfg Config) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	rt.commits = rt.work.Commits()
+	rt.commits = rt.work.Commits
 	rt.Member.work, rt.Member.commits = rt.work, rt.commits
 	rt.Logs = &Logs{store: cfg.Store, keyed: rt.keyed, work: rt.work, frameBytes: cfg.FrameBytes}
 	return rt, nil

@@ -158,5 +158,5 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 	rt.work.Abandon()
 	rt.changing.Lock()
 	defer rt.changing.Unlock()
-	return rt.work.Close(limit)
+	return rt.work.Offers.Close(limit)
 }

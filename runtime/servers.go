@@ -36,7 +36,7 @@ func (rt *Runtime) Servers(c Caller) ([]Server, error) {
 	if rt.cfg.Accounts && c.role < RoleAdmin {
 		return nil, errServers
 	}
-	list := rt.work.Fleet().Servers()
+	list := rt.work.Fleet.Servers()
 	list[0].Addr = cmp.Or(list[0].Addr, rt.cfg.Addr)
 	for i := range list {
 		list[i].Offer = slices.DeleteFunc(slices.Clone(list[i].Offer), func(o host.Offered) bool { return !o.In(c.project) })
@@ -45,7 +45,7 @@ func (rt *Runtime) Servers(c Caller) ([]Server, error) {
 }
 
 // Fleet returns the other servers, as this one knows them.
-func (rt *Runtime) Fleet() *fleet.Fleet { return rt.work.Fleet() }
+func (rt *Runtime) Fleet() *fleet.Fleet { return rt.work.Fleet }
 
 var errServers = refuse(KindForbidden, "forbidden", "Your role may not see the servers")
 

@@ -46,8 +46,8 @@ func (rt *Runtime) Standing(ctx context.Context, c Caller) (Standing, error) {
 	if err := c.check(); err != nil {
 		return Standing{}, err
 	}
-	queued := rt.work.Queue().Queued(c.project, c.user)
-	running, runningOfProject := rt.work.Queue().Running(c.project, c.user)
+	queued := rt.work.Queue.Queued(c.project, c.user)
+	running, runningOfProject := rt.work.Queue.Running(c.project, c.user)
 	s := Standing{
 		Running:          Quota{rt.cfg.RunsPerUser, running},
 		RunningOfProject: Quota{rt.cfg.RunsPerProject, runningOfProject},

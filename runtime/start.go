@@ -366,7 +366,7 @@ func (s *starting) newRun(ctx context.Context) error {
 		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID, TiedTo: s.req.TiedTo,
 		ThreadID: s.th.ID, ConversationID: s.th.ConversationID,
 	}
-	s.run.Definition = s.rt.work.Definition(s.c.project, workflow)
+	s.run.Definition = s.rt.work.Offers.Definition(s.c.project, workflow)
 	if s.req.Tool != "" {
 		s.run.Definition = graph.OfTool(s.req.Tool)
 	}

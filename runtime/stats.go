@@ -81,7 +81,7 @@ func (rt *Runtime) Statistics(ctx context.Context, c Caller, w Window) (Statisti
 		return Statistics{}, unavailable(err)
 	}
 	s.fill(&read)
-	for _, server := range rt.work.Fleet().Servers() {
+	for _, server := range rt.work.Fleet.Servers() {
 		s.Versions[server.ID] = server.Version
 	}
 	if c.role < RoleOperator && rt.cfg.Accounts {

@@ -92,9 +92,9 @@ func (en *Engine) look() {
 		case en.link.Hears(): // other servers tell when there are news
 			scope = tail.Fresh
 		}
-		others := en.fleet.OthersLive()
+		others := en.Fleet.OthersLive()
 		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
-		en.queue.CountCapped(ctx)                                 // also without others: a run that nobody executed may have ended
+		en.Queue.CountCapped(ctx)                                 // also without others: a run that nobody executed may have ended
 		if en.runs.count() > 0 && (others || scope == tail.All) { // else nobody asks for anything
 			en.cancelAsked(ctx)
 		}
@@ -103,12 +103,12 @@ func (en *Engine) look() {
 			continue
 		}
 		if scope != tail.Fresh {
-			en.queue.Wake(false) // hints about rows of the queue may be lost
+			en.Queue.Wake(false) // hints about rows of the queue may be lost
 		}
 		en.cfg.Feeds.Changes.RingNew()
 		began := time.Now()
 		if err := en.cfg.Logs.Look(ctx, scope); err == nil && scope == tail.All { // readers get the error of a lasting failure
-			en.fleet.Looked(began)
+			en.Fleet.Looked(began)
 		}
 		if scope == tail.All {
 			en.countAppended(ctx)
@@ -185,10 +185,10 @@ func (en *Engine) heed(h bus.Hints) {
 		en.countAppended(ctx)
 	}
 	if !h[bus.Queue].Empty() {
-		en.queue.Wake(false)
+		en.Queue.Wake(false)
 	}
 	if h[bus.Orphans].All {
-		en.queue.FindOrphans()
+		en.Queue.FindOrphans()
 	}
 	if revoked := h[bus.Revoked]; !revoked.Empty() && en.cfg.Revoked != nil {
 		en.cfg.Revoked(ctx, func(credential string) bool { return revoked.Has(bus.KeyOf(credential)) })

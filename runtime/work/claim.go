@@ -23,7 +23,7 @@ type dispatcher struct{ en *Engine }
 func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, error) {
 	var reserved *queue.Reservation
 	if c.Run.WorkflowID != "" && !en.Stopping() && (c.New || en.runs.on(c.Thread.Key) == nil) {
-		reserved = en.queue.Admit(ctx, c)
+		reserved = en.Queue.Admit(ctx, c)
 	}
 	if reserved != nil {
 		it, err := en.starting(ctx, c, reserved)
@@ -32,7 +32,7 @@ func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, 
 			err = en.decide(it)
 		}
 		if err != nil || it.Out == nil || !it.Out.Claimed {
-			en.queue.Release(reserved)
+			en.Queue.Release(reserved)
 		}
 		if !errors.Is(err, decide.ErrUnknownMessage) { // the decision without a claim returns this error, unless the request is a repeat
 			return outcome(it), err
@@ -174,7 +174,7 @@ func (en *Engine) claiming(ctx context.Context, head *data.RunHead, reserved *qu
 
 // Declines implements engine: a run is left to others if some agents or tools of its workflow are lacking here.
 func (d dispatcher) Declines(l *exec.Live) bool {
-	return d.en.shared && !d.en.fleet.Executes(l.Head(), l.Plan())
+	return d.en.shared && !d.en.Fleet.Executes(l.Head(), l.Plan())
 }
 
 // HandsOver implements engine. A run that no other server can execute stays until the end of the drain.
@@ -182,7 +182,7 @@ func (d dispatcher) HandsOver(l *exec.Live) bool {
 	if !d.en.handing.Load() {
 		return false
 	}
-	elsewhere, _ := d.en.fleet.Others(l.Head(), l.Plan())
+	elsewhere, _ := d.en.Fleet.Others(l.Head(), l.Plan())
 	return elsewhere
 }
 

@@ -24,7 +24,7 @@ func (en *Engine) Decide(of quota.Owner, cmd decide.Command) (*decide.Decided, e
 
 // decide waits for the decision of a command, then logs and measures its effects on the thread's runs.
 func (en *Engine) decide(it *commit.Item) error {
-	err := en.commits.Decide(it)
+	err := en.Commits.Decide(it)
 	if err == nil && it.Out != nil {
 		en.logOutcome(it)
 	}
@@ -53,7 +53,7 @@ func (en *Engine) DeleteAll(list []*decide.Delete) (left []bool, errs []error) {
 				left[i] = it.Out.Removed.Left
 			}
 		})
-		en.commits.Add(it)
+		en.Commits.Add(it)
 	}
 	decided.Wait()
 	return left, errs

@@ -131,17 +131,17 @@ func WithDefaults(l Limits, accounts bool) Limits {
 
 // Engine executes the runs of this process. Create it with New, then call Begin, and Shutdown at the end.
 type Engine struct {
-	cfg   Config
-	store data.Store
-	log   *slog.Logger
-	*exec.Offers
+	cfg     Config
+	store   data.Store
+	log     *slog.Logger
+	Offers  *exec.Offers
 	shared  bool // other instances write the database too
 	runs    runs
-	budget  *budget.Ledger
-	queue   *queue.Queue
-	fleet   *fleet.Fleet
+	Budget  *budget.Ledger
+	Queue   *queue.Queue
+	Fleet   *fleet.Fleet
 	link    *bus.Link // nil without a bus
-	commits *commit.Queue
+	Commits *commit.Queue
 	exec    *exec.Config // of the runs at work
 
 	fences   atomic.Int64 // commits refused because another instance has the database
@@ -175,37 +175,37 @@ func New(cfg Config) (*Engine, error) {
 	}
 	var err error
 	en.Offers, err = exec.NewOffers(cfg.Registry, cfg.Identity.Role == fleet.Gateway, cfg.FrameBytes, cfg.Log, func() {
-		cfg.Offered(en.Plugins())
-		en.queue.Wake(false)
+		cfg.Offered(en.Offers.Plugins())
+		en.Queue.Wake(false)
 	})
 	if err != nil {
 		return nil, err
 	}
-	en.budget, err = budget.New(cfg.Store, cfg.Instance, cfg.Budgets, cfg.Prices)
+	en.Budget, err = budget.New(cfg.Store, cfg.Instance, cfg.Budgets, cfg.Prices)
 	if err != nil {
 		return nil, err
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
-	en.fleet = fleet.New(en.abandoned, fleet.Config{
+	en.Fleet = fleet.New(en.abandoned, fleet.Config{
 		Store: cfg.Store, Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
-		Plugins: en.Plugins, Load: en.load, Stopping: en.Stopping, Wake: func() { en.queue.Wake(false) },
+		Plugins: en.Offers.Plugins, Load: en.load, Stopping: en.Stopping, Wake: func() { en.Queue.Wake(false) },
 	})
 	begins := queue.Config{
 		Store: cfg.Store, Runs: dispatcher{en}, Link: cfg.Link, Quit: en.quit, Gateway: cfg.Identity.Role == fleet.Gateway, Unshared: en.logUnshared,
 		Slots: quota.Limits{Total: int64(cfg.Runs), PerProject: int64(cfg.RunsPerProject), PerUser: int64(cfg.RunsPerUser)}, PerAgent: cfg.RunsPerAgent,
-		OwnLimit: en.Concurrency, Asked: quota.Limits{Total: cfg.RunsBytes, PerUser: queue.Shares(cfg.RunsBytes, cfg.Accounts).PerUser}, Said: queue.Shares(cfg.RunsMessages, cfg.Accounts),
+		OwnLimit: en.Offers.Concurrency, Asked: quota.Limits{Total: cfg.RunsBytes, PerUser: queue.Shares(cfg.RunsBytes, cfg.Accounts).PerUser}, Said: queue.Shares(cfg.RunsMessages, cfg.Accounts),
 		LightBytes: cfg.LightBytes, Caps: cfg.Caps,
 	}
 	if en.shared {
-		begins.Servers = en.fleet
+		begins.Servers = en.Fleet
 	}
-	en.queue = queue.New(begins)
+	en.Queue = queue.New(begins)
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.runs.count, en.show, en.lost
-	cfg.Commits.Queued = en.queue.Queued
-	en.commits = commit.New(cfg.Commits)
+	cfg.Commits.Queued = en.Queue.Queued
+	en.Commits = commit.New(cfg.Commits)
 	measures, tracer := exec.Observers(cfg.Measures, cfg.Tracer)
 	en.exec = &exec.Config{
-		Engine: dispatcher{en}, Store: cfg.Store, Commits: en.commits, Queue: en.queue, Budget: en.budget, Logs: cfg.Logs, Offers: en.Offers, Log: cfg.Log,
+		Engine: dispatcher{en}, Store: cfg.Store, Commits: en.Commits, Queue: en.Queue, Budget: en.Budget, Logs: cfg.Logs, Offers: en.Offers, Log: cfg.Log,
 		Measures: measures, Tracer: tracer, Unshared: en.logUnshared, Abandoned: en.abandoned,
 		Instance: cfg.Instance, Shared: en.shared, Caps: cfg.Caps, NoPrompts: cfg.NoPrompts, Prices: cfg.Prices,
 		RunEvents: cfg.RunEvents, EventBytes: cfg.EventBytes, FrameBytes: cfg.FrameBytes, StateBytes: cfg.StateBytes, MaxAttempts: cfg.MaxAttempts, RunMessages: cfg.RunMessages,
@@ -215,20 +215,8 @@ func New(cfg Config) (*Engine, error) {
 	return en, nil
 }
 
-// Commits returns the queue of everything that this process writes.
-func (en *Engine) Commits() *commit.Queue { return en.commits }
-
-// Budget returns the ledger of model calls.
-func (en *Engine) Budget() *budget.Ledger { return en.budget }
-
-// Queue returns the queue of the runs that begin here.
-func (en *Engine) Queue() *queue.Queue { return en.queue }
-
-// Fleet returns this instance and those beside it.
-func (en *Engine) Fleet() *fleet.Fleet { return en.fleet }
-
 func (en *Engine) load() fleet.Load {
-	l := fleet.Load{Running: en.runs.count(), Free: max(en.queue.Free(), 0), Queued: en.queue.Queued("", "").All, Deaf: en.link.Stats().Deaf}
+	l := fleet.Load{Running: en.runs.count(), Free: max(en.Queue.Free(), 0), Queued: en.Queue.Queued("", "").All, Deaf: en.link.Stats().Deaf}
 	if en.cfg.Identity.Role == fleet.Gateway || en.Stopping() {
 		l.Free = 0
 	}
@@ -255,33 +243,33 @@ func (en *Engine) Go(f func()) { en.tasks.Go(f) }
 // instance must have joined the database.
 func (en *Engine) Begin(ctx context.Context) error {
 	en.committing.Store(true)
-	en.tasks.Go(func() { en.commits.Run(en.abandoned) })
+	en.tasks.Go(func() { en.Commits.Run(en.abandoned) })
 	retry := func(read func() error) error {
 		_, err := commit.RetryUnavailable(ctx, func() (none struct{}, err error) { return none, read() })
 		return err
 	}
-	if err := retry(func() error { return en.budget.Load(ctx, "", time.Now()) }); err != nil {
+	if err := retry(func() error { return en.Budget.Load(ctx, "", time.Now()) }); err != nil {
 		return fmt.Errorf("read what was spent: %w", err)
 	}
 	if en.shared {
-		if err := retry(func() error { return errors.Join(en.fleet.Meet(ctx), en.fleet.Introduce(ctx)) }); err != nil {
+		if err := retry(func() error { return errors.Join(en.Fleet.Meet(ctx), en.Fleet.Introduce(ctx)) }); err != nil {
 			return fmt.Errorf("meet the other servers: %w", err)
 		}
 	}
 	if err := en.recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
-	if err := retry(func() error { return en.queue.Count(ctx) }); err != nil {
+	if err := retry(func() error { return en.Queue.Count(ctx) }); err != nil {
 		return fmt.Errorf("count the queue: %w", err)
 	}
 	en.suspects.since = time.Now()
-	en.queue.Look(en.abandoned) // so that new runs know of those that wait
-	en.tasks.Go(func() { en.queue.Run(en.abandoned) })
+	en.Queue.Look(en.abandoned) // so that new runs know of those that wait
+	en.tasks.Go(func() { en.Queue.Run(en.abandoned) })
 	en.tasks.Go(en.expire)
 	if !en.shared {
 		en.tasks.Go(en.takeSuspects)
 	} else {
-		en.fleet.Connect(func(kind bus.Kind, most int) []int64 {
+		en.Fleet.Connect(func(kind bus.Kind, most int) []int64 {
 			if kind == bus.Watch {
 				return en.cfg.Feeds.Changes.Watched(most)
 			}
@@ -304,7 +292,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	if en.stopping.Swap(true) {
 		return false
 	}
-	en.commits.Drain()
+	en.Commits.Drain()
 	close(en.quit)
 	if en.shared && en.committing.Load() {
 		en.tasks.Go(func() { _ = en.store.LeaveDuties(en.abandoned) }) // others take them at the latest when the instance has left
@@ -314,7 +302,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	go func() { // ends when the last live run was settled
 		defer close(drained)
 		if en.committing.Load() {
-			_ = en.commits.Flush() // earlier claims have been decided, and later ones see that the engine stops
+			_ = en.Commits.Flush() // earlier claims have been decided, and later ones see that the engine stops
 		}
 		en.runs.executing.Wait()
 	}()
@@ -331,9 +319,9 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	case <-drained:
 	case <-en.abandoned.Done():
 	}
-	en.commits.Finish()
+	en.Commits.Finish()
 	en.tasks.Wait()
-	en.fleet.Disconnect()
+	en.Fleet.Disconnect()
 	en.log.Info("drained", "released", en.exec.Counts.Released.Load())
 	return true
 }
@@ -350,7 +338,7 @@ func (en *Engine) executes(out *decide.Decided) bool {
 func (en *Engine) show(batch []*commit.Item) {
 	for _, it := range batch {
 		if it.Out != nil && it.Out.Thread != 0 {
-			en.queue.Note(it.Out)
+			en.Queue.Note(it.Out)
 		}
 	}
 	for _, it := range batch {
@@ -366,7 +354,7 @@ func (en *Engine) show(batch []*commit.Item) {
 		for _, row := range rows {
 			switch row := row.(type) {
 			case *data.Raise:
-				en.budget.Raise(row)
+				en.Budget.Raise(row)
 			case *data.Interrupt:
 				if row.ExpiresAt != nil {
 					en.expiresAt(*row.ExpiresAt)

@@ -93,13 +93,13 @@ func (en *Engine) drain(ctx context.Context, ended <-chan struct{}) {
 		return
 	}
 	defer en.handing.Store(false)
-	en.fleet.Expect() // watch has ended
+	en.Fleet.Expect() // watch has ended
 	tick := time.NewTicker(drainEach)
 	defer tick.Stop()
 	for asked := (time.Time{}); ctx.Err() == nil; {
 		if time.Since(asked) >= watchEach {
 			asked = time.Now()
-			err := en.fleet.Meet(ctx)
+			err := en.Fleet.Meet(ctx)
 			successor, failed := en.store.Drain(ctx)
 			en.logUnshared(errors.Join(err, failed))
 			en.handing.Store(successor)

@@ -37,7 +37,7 @@ func (en *Engine) watch() {
 	tick := time.NewTicker(watchEach)
 	defer tick.Stop()
 	for {
-		gone, alone, err := en.fleet.Watch(en.abandoned)
+		gone, alone, err := en.Fleet.Watch(en.abandoned)
 		en.logUnshared(err)
 		if alone {
 			en.cfg.Feeds.Changes.RingAll()
@@ -67,9 +67,9 @@ func (en *Engine) share() {
 			return
 		case <-en.abandoned.Done(): // it was fenced
 			return
-		case <-en.queue.Orphaned():
+		case <-en.Queue.Orphaned():
 			en.logUnshared(en.takeOrphans(en.abandoned))
-			if en.queue.OrphansWait() {
+			if en.Queue.OrphansWait() {
 				en.sleep(100 * time.Millisecond) // each run that ends has them looked for again
 			}
 			continue
@@ -84,8 +84,8 @@ func (en *Engine) share() {
 			}
 			continue
 		}
-		if en.fleet.OthersLive() || !now.Before(next) {
-			en.logUnshared(en.queue.Count(en.abandoned))
+		if en.Fleet.OthersLive() || !now.Before(next) {
+			en.logUnshared(en.Queue.Count(en.abandoned))
 		}
 		if now.Before(next) && !often {
 			if en.suspects.left > 0 {
@@ -95,8 +95,8 @@ func (en *Engine) share() {
 		}
 		next = now.Add(commit.Spread(sweepEach))
 		orphans := en.takeOrphans(en.abandoned)
-		en.queue.Wake(true)
-		en.logUnshared(errors.Join(orphans, en.fleet.NoteQueued(en.abandoned), en.budget.Load(en.abandoned, "", now)))
+		en.Queue.Wake(true)
+		en.logUnshared(errors.Join(orphans, en.Fleet.NoteQueued(en.abandoned), en.Budget.Load(en.abandoned, "", now)))
 		en.logUnshared(en.failGone(en.abandoned))
 	}
 }
@@ -105,7 +105,7 @@ func (en *Engine) share() {
 // those that this instance has no agent or no room for to the others. It fails when nothing can be written now.
 func (en *Engine) takeOrphans(ctx context.Context) (err error) {
 	const limit = 500
-	t := taking{en: en, search: en.queue.Search()}
+	t := taking{en: en, search: en.Queue.Search()}
 	defer func() { t.search.End(err == nil) }()
 	found := lineup{en: en, owners: make(map[string]data.Instance)}
 	for after, full := int64(0), true; full; {
@@ -185,7 +185,7 @@ func (t *taking) all(ctx context.Context, runs []data.RunHead) error {
 		if t.fails() || en.Stopping() {
 			break
 		}
-		if en.shared && !en.fleet.MayTake(ctx, run) {
+		if en.shared && !en.Fleet.MayTake(ctx, run) {
 			continue
 		}
 		places <- struct{}{}
@@ -232,7 +232,7 @@ func (t *taking) one(ctx context.Context, run *data.RunHead) {
 // failGone ends a sweep: it fails the runs that no instance could execute for too long.
 func (en *Engine) failGone(ctx context.Context) error {
 	var errs []error
-	for _, run := range en.fleet.EndSweep() {
+	for _, run := range en.Fleet.EndSweep() {
 		errs = append(errs, en.failAbsent(ctx, &run))
 	}
 	return errors.Join(errs...)
@@ -294,13 +294,13 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 			run.Attempt++
 		}
 	}
-	reserved, err := en.queue.Reserve(en.abandoned, &run.RunHead)
+	reserved, err := en.Queue.Reserve(en.abandoned, &run.RunHead)
 	if err != nil {
 		return err
 	}
 	begins, err := exec.TakeOver(ctx, en.exec, run, reserved)
 	if !begins {
-		en.queue.GiveBack(reserved)
+		en.Queue.GiveBack(reserved)
 	}
 	return err
 }
@@ -318,7 +318,7 @@ func crashed(ctx context.Context, store data.Store, instance string) (bool, erro
 // logUnshared logs an error of the work for other instances, which is tried again soon, once a minute. The commit queue logs that the
 // database is away.
 func (en *Engine) logUnshared(err error) {
-	if err == nil || errors.Is(err, data.ErrFenced) || en.abandoned.Err() != nil || en.Stopping() || en.commits.Trouble() != nil {
+	if err == nil || errors.Is(err, data.ErrFenced) || en.abandoned.Err() != nil || en.Stopping() || en.Commits.Trouble() != nil {
 		return
 	}
 	if now, last := time.Now().Unix(), en.unsharedAt.Load(); now-last >= 60 && en.unsharedAt.CompareAndSwap(last, now) {

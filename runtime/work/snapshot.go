@@ -64,8 +64,8 @@ func (en *Engine) await(ctx context.Context, changed <-chan struct{}) error {
 		late = time.After(lookEvery)
 	}
 	for {
-		troubled := en.commits.Troubled()
-		if err := en.commits.Trouble(); err != nil {
+		troubled := en.Commits.Troubled()
+		if err := en.Commits.Trouble(); err != nil {
 			return err
 		}
 		select {

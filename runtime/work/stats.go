@@ -36,8 +36,8 @@ func (en *Engine) Stats() Stats {
 		AbandonedAgents: en.exec.Counts.Agents.Load(), AbandonedTools: en.exec.Counts.Tools.Load(), Fenced: en.fences.Load(), Repaired: en.repaired.Load(),
 	}
 	s.Link = en.link.Stats()
-	s.Asked, s.Said = en.queue.Bytes()
-	s.Queued = en.queue.Queued("", "").All
+	s.Asked, s.Said = en.Queue.Bytes()
+	s.Queued = en.Queue.Queued("", "").All
 	ctx, cancel := context.WithTimeout(en.abandoned, time.Second)
 	defer cancel()
 	if b, err := en.store.Backlog(ctx); err == nil { // otherwise readiness tells
@@ -52,12 +52,12 @@ func (en *Engine) Stats() Stats {
 // WaitOf returns why a run is QUEUED or has no slot, or nil. A QUEUED run that is about to begin has no reason, nor has an executing
 // one whose tools alone wait. It reads the queue as it is now; a database that does not answer gives no reason.
 func (en *Engine) WaitOf(ctx context.Context, run *data.RunHead) *queue.Wait {
-	if since, is := en.fleet.Missing(run); is {
+	if since, is := en.Fleet.Missing(run); is {
 		return &queue.Wait{Reason: "no_server", Since: since, Until: since.Add(en.cfg.AgentGone)}
 	}
 	switch run.Status {
 	case data.Queued:
-		return en.queue.WaitOf(ctx, run)
+		return en.Queue.WaitOf(ctx, run)
 	case data.Running:
 		if l := en.runs.of(run.Key); l != nil {
 			return l.WaitOf()
@@ -148,7 +148,7 @@ func (en *Engine) about(head *data.RunHead) *slog.Logger {
 func (en *Engine) BudgetsOf(project, user string) []data.BudgetState {
 	now := time.Now()
 	if en.shared {
-		en.logUnshared(en.budget.Load(en.abandoned, project, now))
+		en.logUnshared(en.Budget.Load(en.abandoned, project, now))
 	}
-	return en.budget.InProject(project, user, now)
+	return en.Budget.InProject(project, user, now)
 }

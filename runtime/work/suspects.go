@@ -66,7 +66,7 @@ func (f *lineup) add(ctx context.Context, orphans []data.RunHead) (rest []data.R
 		switch {
 		case !f.en.suspect(run, &owner):
 			rest = append(rest, *run)
-		case f.en.shared && !f.en.fleet.MayTake(ctx, run):
+		case f.en.shared && !f.en.Fleet.MayTake(ctx, run):
 		default:
 			if f.count++; f.count == 1 || run.ClaimedAt.Before(*f.first.ClaimedAt) {
 				f.first = *run
