@@ -159,8 +159,12 @@ func (t *Tail) foldRun(ctx context.Context, f *folded, event int64) error {
 				return err
 			}
 		}
-		for after := max(spans[i].First-1, f.upTo); after < event && (spans[i].Last == 0 || after < spans[i].Last); {
-			evs, err := store.Events(ctx, t.key, after, int(min(page, event-after)))
+		last := event // of the span's events: those behind it apply to the state of a later span
+		if spans[i].Last != 0 {
+			last = min(event, spans[i].Last)
+		}
+		for after := max(spans[i].First-1, f.upTo); after < last; {
+			evs, err := store.Events(ctx, t.key, after, int(min(page, last-after)))
 			if err != nil {
 				return err
 			}
@@ -172,7 +176,7 @@ func (t *Tail) foldRun(ctx context.Context, f *folded, event int64) error {
 				return err
 			}
 			for _, rec := range recs {
-				if after = rec.ID; rec.ID > event || rec.RunKey != f.run {
+				if after = rec.ID; after > last { // the others were removed
 					break
 				}
 				f.upTo = rec.ID
