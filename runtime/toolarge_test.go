@@ -107,23 +107,6 @@ func TestSizesAreSettings(t *testing.T) {
 	}
 }
 
-// saysAndAsks emits size bytes and asks; after the answer it waits for on before it ends.
-func saysAndAsks(name string, size int, on <-chan struct{}) agent {
-	return agent{name, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if err := run.Do(ctx, "say", nil, func(context.Context) error { return say(run, strings.Repeat("x", size)) }); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		if _, err := run.Ask(ctx, agui.Interrupt{Message: "?"}); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		select {
-		case <-on:
-		case <-ctx.Done():
-		}
-		return agui.WorkerOutput{}, context.Cause(ctx)
-	}}
-}
-
 // answerAs answers the one question of a run.
 func (b *bench) answerAs(who runtime.Caller, id string) {
 	b.t.Helper()
