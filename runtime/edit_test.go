@@ -2,10 +2,8 @@ package runtime_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,6 +72,8 @@ func TestListRepeatsMessagesInMemory(t *testing.T) {
 	b.wait(b.ask("fourth", runtime.StartRequest{}, said("u1", "one"), said("u2", "two"), said("u3", "three"),
 		agui.Message{ID: "c1", Role: agui.RoleTool, ToolCallID: "c1", Content: "seen"}, said("u4", "four"), said("u5", "five")).RunID, runtime.Completed)
 	b.shows("one", "", "seen", "two", "four", "hello four", "five", "hello five")
+	b.wait(b.ask("fifth", runtime.StartRequest{}, said("u1", "one"), said("u5", "other")).RunID, runtime.Completed) // gets a new id
+	b.shows("one", "", "seen", "two", "four", "hello four", "five", "hello five", "other", "hello other")
 }
 
 func TestEditThatNeverBeginsLeavesTheThreadAsItWas(t *testing.T) {
@@ -179,34 +179,4 @@ func TestEditMayNotBeTooLarge(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	b.shows("question", "hello question")
-}
-
-// The content of a message is its text and its attachments.
-func TestAnotherImageIsAnEdit(t *testing.T) {
-	t.Parallel()
-	image := func(url string) agui.Message {
-		return agui.Message{ID: "u1", Role: agui.RoleUser, Parts: json.RawMessage(
-			`[{"type":"text","text":"what is this?"},{"type":"image","source":{"type":"url","value":"` + url + `"}}]`)}
-	}
-	b := open(t, runtime.Config{}, hello)
-	b.wait(b.ask("first", runtime.StartRequest{Edits: true}, image("https://a.example/cat")).RunID, runtime.Completed)
-	b.wait(b.ask("again", runtime.StartRequest{Edits: true}, image("https://a.example/cat")).RunID, runtime.Completed)
-	b.wait(b.ask("edit", runtime.StartRequest{Edits: true}, image("https://a.example/dog")).RunID, runtime.Completed)
-	th := b.found("main")
-	msgs, err := b.store.Messages(t.Context(), th.Key, 0, 100)
-	if err != nil || len(msgs) != 2 || !strings.Contains(string(msgs[0].Parts), "dog") {
-		t.Errorf("the thread shows %+v, %v", msgs, err)
-	}
-	checkLog(t, b.log("main"))
-}
-
-// A message without an id does not count as one of the thread's.
-func TestListWithoutIDsIsNoEdit(t *testing.T) {
-	t.Parallel()
-	b := open(t, runtime.Config{}, hello)
-	for _, text := range []string{"one", "two", "three"} {
-		b.wait(b.ask(text, runtime.StartRequest{Edits: true}, said("", text)).RunID, runtime.Completed)
-	}
-	b.wait(b.ask("list", runtime.StartRequest{Edits: true}, said("", "one"), said("", "four")).RunID, runtime.Completed)
-	b.shows("one", "hello one", "two", "hello two", "three", "hello three", "four", "hello four")
 }

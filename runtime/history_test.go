@@ -49,37 +49,6 @@ func (b *bench) history(page int) (all []agui.Message) {
 	}
 }
 
-func TestHistoryOfTheLatestThread(t *testing.T) {
-	t.Parallel()
-	ctx := context.Background()
-	b := open(t, runtime.Config{}, answering("echo", func(q string) string { return q }))
-	if h, err := b.Threads.History(ctx, local, "", nil); err != nil || h.Thread.Key != 0 || !h.Day.IsZero() || h.HasMore {
-		t.Errorf("of nobody: %+v, %v", h, err)
-	}
-	for _, name := range []string{"first", "second"} {
-		b.wait(b.start(name, "echo", "x").RunID, runtime.Completed)
-	}
-	h, err := b.Threads.History(ctx, local, "", nil)
-	if err != nil || h.Thread.ID != "second" || h.HasMore {
-		t.Errorf("%+v, %v", h, err)
-	}
-	if age := time.Since(h.Day); age < 0 || age > 25*time.Hour {
-		t.Errorf("the day is %v", h.Day)
-	}
-	if older, err := b.Threads.History(ctx, local, "first", &h.Day); err != nil || !older.Day.IsZero() || older.Thread.ID != "first" {
-		t.Errorf("before the first day: %+v, %v", older, err)
-	}
-	for _, c := range []runtime.Caller{runtime.MustCaller("default", "bob", runtime.RoleUser), runtime.MustCaller("other", "local", runtime.RoleAdmin), {}} {
-		if _, err := b.Threads.History(ctx, c, h.Thread.ConversationID, nil); code(err) != "not_found" && (c != runtime.Caller{} || !errors.Is(err, runtime.ErrNobody)) {
-			t.Errorf("%+v: %v", c, err)
-		}
-	}
-	viewer := runtime.MustCaller("default", "bob", runtime.RoleViewer)
-	if seen, err := b.Threads.History(ctx, viewer, h.Thread.ConversationID, nil); err != nil || seen.Day.IsZero() {
-		t.Errorf("a viewer: %+v, %v", seen, err)
-	}
-}
-
 // A message that was accepted on one day and consumed on the next is at its position in the log.
 func TestSeqsRiseOverTheDays(t *testing.T) {
 	t.Parallel()

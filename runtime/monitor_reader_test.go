@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -17,67 +16,6 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 )
-
-func TestReaderThatFallsBehindIsDropped(t *testing.T) {
-	t.Parallel()
-	seen := make(chan struct{}, 6) // the worker continues when the quick reader has received so many
-	b := open(t, runtime.Config{}, agent{"flood", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text()
-		for range 6 {
-			for range 1000 {
-				if _, err := io.WriteString(w, "abcd"); err != nil {
-					return agui.WorkerOutput{}, err
-				}
-			}
-			<-seen
-		}
-		return agui.WorkerOutput{}, w.Close()
-	}})
-	slow, quick := b.watch(local, runtime.MonitorQuery{}), b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
-	neighbour := b.watch(runtime.MustCaller("default", "neighbour", runtime.RoleUser), runtime.MonitorQuery{})
-	passed := make(chan string, 100)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var done sync.WaitGroup
-	done.Go(func() { // this reader sees no notices, but its position advances
-		for {
-			notices, err := neighbour.Next(ctx)
-			if err != nil {
-				return
-			}
-			if len(notices) > 0 {
-				t.Errorf("the neighbour sees %d notices", len(notices))
-			}
-			passed <- neighbour.ID()
-		}
-	})
-	began := quick.ID()
-	s := b.start("main", "flood", "x")
-	for n := 0; n < 6000; {
-		notices, err := quick.Next(t.Context())
-		if err != nil {
-			t.Fatalf("the quick reader got %v behind %d frames", err, n)
-		}
-		for range notices {
-			if n++; n%1000 == 0 {
-				seen <- struct{}{}
-			}
-		}
-	}
-	quick.until(`"duration_ms"`)
-	b.wait(s.RunID, runtime.Completed)
-	if _, err := slow.Next(context.Background()); !errors.Is(err, runtime.ErrLagged) {
-		t.Errorf("the slow one got %v", err)
-	}
-	if b.watch(local, runtime.MonitorQuery{After: began}).Resumed() {
-		t.Error("what has left the window is taken for a place")
-	}
-	if id := <-passed; !b.watch(local, runtime.MonitorQuery{After: quick.ID()}).Resumed() || id == began {
-		t.Errorf("the neighbour stands at %s", id)
-	}
-	cancel()
-	done.Wait()
-}
 
 // board holds the agents' states like a client.
 type board struct {

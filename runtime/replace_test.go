@@ -318,6 +318,7 @@ func TestNodeIsApproved(t *testing.T) {
 		{ID: "send", Tool: "echo", Needs: []string{"plan"}, Input: `{"text": plan.answer}`, When: `plan.status == "success"`, Approval: true},
 		{ID: "never", Agent: "worker", Needs: []string{"send"}, When: `send.status != "success"`},
 		{ID: "last", Agent: "worker", Needs: []string{"never", "send"}, Input: `never.status + send.answer`},
+		{ID: "skipped", Agent: "worker", Needs: []string{"never"}},
 	}}
 	calls := make(chan string, 9)
 	echo := tool{plugins.Info{Name: "echo"}, func(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
@@ -331,6 +332,10 @@ func TestNodeIsApproved(t *testing.T) {
 	b.wait(s.RunID, runtime.Completed)
 	if got := b.log("a"); !strings.Contains(finalText(got), `SKIPPED{"TEXT":"GONE"}`) {
 		t.Errorf("the last node says %q", finalText(got))
+	}
+	nodes, err := b.Runs.Nodes(t.Context(), local, s.RunID)
+	if err != nil || len(nodes) != 5 || nodes[4].Status != runtime.Skipped {
+		t.Errorf("a node that needs only a skipped one: %+v, %v", nodes, err)
 	}
 	if len(calls) != 1 || <-calls != `{"text":"GONE"}` {
 		t.Error("the tool was not called once, with what was approved")

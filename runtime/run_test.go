@@ -22,40 +22,6 @@ var hello = agent{"hello", func(_ context.Context, run *plugins.Run) (agui.Worke
 	return agui.WorkerOutput{}, w.Close()
 }}
 
-func TestCancelEndsAtOnce(t *testing.T) {
-	t.Parallel()
-	entered, leave := make(chan struct{}), make(chan struct{})
-	stubborn := tool{plugins.Info{Name: "stubborn"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
-		close(entered)
-		<-leave
-		return agui.ToolOutput{ResultSummary: "late"}, nil
-	}}
-	caller := agent{"caller", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		_, err := run.CallTool(ctx, "stubborn", map[string]any{})
-		return agui.WorkerOutput{}, err
-	}}
-	b := open(t, runtime.Config{}, stubborn, caller)
-	s := b.start("main", "caller", "go")
-	<-entered
-	run, err := b.Cancel(context.Background(), local, s.RunID)
-	if err != nil || run.Status != runtime.Cancelled || run.FinishedAt == nil {
-		t.Fatalf("%+v, %v", run, err)
-	}
-	again, err := b.Cancel(context.Background(), local, s.RunID)
-	if err != nil || !again.FinishedAt.Equal(*run.FinishedAt) {
-		t.Errorf("cancelled twice: %+v, %v", again, err)
-	}
-	before := b.log("main")
-	close(leave)
-	b.down()
-	b.up()
-	after := b.log("main")
-	checkLog(t, after)
-	if len(before) != len(after) {
-		t.Errorf("%d events when the cancel was answered, %d later", len(before), len(after))
-	}
-}
-
 func TestRefusedEventKeepsTheRowsOfThoseBeforeIt(t *testing.T) {
 	t.Parallel()
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

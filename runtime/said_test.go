@@ -42,7 +42,7 @@ func TestEveryLargeEventCounts(t *testing.T) {
 				b.start(fmt.Sprint(i), "worker", "x")
 				if err := <-refused; err == nil {
 					taken++
-				} else if codeOf(err) != "overloaded" {
+				} else if e, ok := errors.AsType[*plugins.Error](err); !ok || e.Code != "overloaded" || !e.Retryable {
 					t.Fatal(err)
 				}
 			}

@@ -3,7 +3,6 @@ package runtime_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -230,37 +229,6 @@ func TestServers_LeaveRunsOfOtherDefinitions(t *testing.T) {
 	close(release)
 	if run := a.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
 		t.Errorf("it has failed: %+v", run.Error)
-	}
-}
-
-// A server with an offer that is too long to be sent counts as one that may execute any run.
-func TestServers_MayExecuteWhatTheyDoNotTell(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.New(t)
-	release := make(chan struct{})
-	defer close(release)
-	busy := agent{"busy", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
-		select {
-		case <-release:
-		case <-ctx.Done():
-		}
-		return agui.WorkerOutput{}, ctx.Err()
-	}}
-	list := []plugins.Plugin{busy, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Tool: "tool1"}}}}
-	for i := range 20_000 {
-		list = append(list, tool{info: plugins.Info{Name: fmt.Sprint("tool", i)}})
-	}
-	a, _ := member(t, url, runtime.Config{}, hello)
-	huge, _ := member(t, url, runtime.Config{Limits: runtime.Limits{Runs: 1}}, list...)
-	huge.start("busy", "busy", "go")
-	s := huge.startWorkflow("main", "flow", "go")
-	<-time.After(8 * time.Second) // a sweep
-	run := a.run(s)
-	if w := a.Logs.WaitOf(t.Context(), &run); w == nil || w.Reason != "server_limit" {
-		t.Errorf("a run of what a was not told is %s and waits for %+v", run.Status, w)
-	}
-	if list := a.known(); len(list) != 2 || list[1].Offer != nil || list[1].Version != huge.known()[0].Version {
-		t.Errorf("a knows %d servers", len(list))
 	}
 }
 

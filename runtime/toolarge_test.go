@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,21 +16,6 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 )
-
-// talker emits one megabyte after another, and ignores all errors.
-func talker(told *sync.Map) agent {
-	return agent{"talker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		text := strings.Repeat("x", 1<<20)
-		err := run.Emit(agui.ReasoningStart{MessageID: run.Input.RunID})
-		for said := 0; err == nil; said++ {
-			id := fmt.Sprint(run.Input.RunID, said)
-			err = errors.Join(run.Emit(agui.ReasoningMessageStart{MessageID: id}),
-				run.Emit(agui.ReasoningMessageContent{MessageID: id, Delta: text}), run.Emit(agui.ReasoningMessageEnd{MessageID: id}))
-			told.Store(run.Input.RunID, said)
-		}
-		return agui.WorkerOutput{}, hang(ctx)
-	}}
-}
 
 // roomGivenBack waits until all runs have released their output, which happens just after the commit of a run's end.
 func (b *bench) roomGivenBack() {
@@ -41,22 +25,6 @@ func (b *bench) roomGivenBack() {
 			b.t.Fatalf("%d bytes count on", b.Stats().Said)
 		}
 	}
-}
-
-// A run's output is in memory until its end, so it has a limit.
-func TestARunThatSaysTooMuchFails(t *testing.T) {
-	t.Parallel()
-	var told sync.Map
-	b := open(t, runtime.Config{Limits: runtime.Limits{RunsMessages: 1 << 30, RunMessages: 16 << 20}}, talker(&told))
-	run := b.wait(b.start("main", "talker", "x").RunID, runtime.Failed)
-	if run.Error == nil || run.Error.Code != "messages_too_large" {
-		t.Errorf("the run failed with %+v", run.Error)
-	}
-	if said, _ := told.Load(run.ID); said.(int) < 13 || said.(int) > 17 {
-		t.Errorf("it has said %v MiB", said)
-	}
-	checkLog(t, b.log("main"))
-	b.roomGivenBack()
 }
 
 // The results that close a run's calls can fill the run: then the run fails, without an error of the server.
@@ -84,33 +52,6 @@ func TestRunThatIsFullAtItsCloseFails(t *testing.T) {
 	b.down()
 	if errs.Len() > 0 {
 		t.Error(&errs)
-	}
-}
-
-// Running runs share a memory limit, and runs with little output are not refused for it.
-func TestRunsThatSayTooMuchTogetherFail(t *testing.T) {
-	t.Parallel()
-	var told sync.Map
-	small := agent{"small", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
-		return agui.WorkerOutput{Status: agui.StatusSuccess, Answer: "little"}, nil
-	}}
-	b := open(t, runtime.Config{Limits: runtime.Limits{RunsMessages: 64 << 20}}, talker(&told), small)
-	var runs []string
-	for i := range 4 {
-		runs = append(runs, b.start(string(rune('a'+i)), "talker", "x").RunID)
-	}
-	b.wait(b.start("main", "small", "x").RunID, runtime.Completed)
-	all := 0
-	for _, id := range runs {
-		run := b.wait(id, runtime.Failed)
-		if run.Error == nil || run.Error.Code != "overloaded" || !run.Error.Retryable {
-			t.Errorf("the run failed with %+v", run.Error)
-		}
-		said, _ := told.Load(id)
-		all += said.(int)
-	}
-	if all < 16-4 {
-		t.Errorf("they have said %d MiB together", all)
 	}
 }
 
@@ -164,23 +105,6 @@ func TestSizesAreSettings(t *testing.T) {
 	if s, err := b.Standing(t.Context(), local); err != nil || s.EventBytes != 64<<10 || s.StateBytes != 1000 || s.AppendBytes != 10 {
 		t.Errorf("%+v, %v", s, err)
 	}
-}
-
-// saysAndAsks emits size bytes and asks; after the answer it waits for on before it ends.
-func saysAndAsks(name string, size int, on <-chan struct{}) agent {
-	return agent{name, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if err := run.Do(ctx, "say", nil, func(context.Context) error { return say(run, strings.Repeat("x", size)) }); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		if _, err := run.Ask(ctx, agui.Interrupt{Message: "?"}); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		select {
-		case <-on:
-		case <-ctx.Done():
-		}
-		return agui.WorkerOutput{}, context.Cause(ctx)
-	}}
 }
 
 // answerAs answers the one question of a run.

@@ -3,10 +3,7 @@ package runtime_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,73 +24,6 @@ func answering(name string, f func(q string) string) agent {
 func (b *bench) startWorkflow(thread, workflow, content string) runtime.Started {
 	b.t.Helper()
 	return b.request(runtime.StartRequest{WorkflowID: workflow, ThreadID: thread, Messages: user(content)})
-}
-
-func TestWorkflowRunsAGraph(t *testing.T) {
-	t.Parallel()
-	var both sync.WaitGroup
-	both.Add(2)
-	meet := func(name string) agent {
-		return agent{name, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-			both.Done()
-			both.Wait() // ends only when the other runs too
-			return agui.WorkerOutput{Answer: name + " of " + run.Input.Query}, run.Progress(0.5, "half")
-		}}
-	}
-	join := answering("join", func(q string) string { return "<" + q + ">" })
-	never := answering("never", func(string) string { return "never" })
-	add := tool{
-		plugins.Info{Name: "add", Parameters: []byte(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)},
-		func(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
-			return agui.ToolOutput{ResultSummary: "sum " + string(c.Args)}, nil
-		},
-	}
-	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
-		{ID: "a", Agent: "left"},
-		{ID: "b", Agent: "right"},
-		{ID: "skipped", Agent: "never", Needs: []string{"a"}, When: `nodes.a.answer == "other"`},
-		{ID: "after_skipped", Agent: "never", Needs: []string{"skipped"}},
-		{ID: "sum", Tool: "add", Needs: []string{"a", "b"}, Input: `{"n": len(nodes.a.answer)}`},
-		{ID: "join", Agent: "join", Needs: []string{"sum", "skipped"}, Input: `nodes.a.answer + "+" + nodes.b.answer + "+" + nodes.sum.answer`},
-	}}
-	b := open(t, runtime.Config{}, meet("left"), meet("right"), join, never, add, flow)
-	s := b.startWorkflow("main", "flow", "Q")
-	recs := b.log("main")
-	checkLog(t, recs)
-	run := b.wait(s.RunID, runtime.Completed)
-	if want := `<left of Q+right of Q+sum {"n":9}>`; *run.OutputSummary != want {
-		t.Errorf("output %q, want %q", *run.OutputSummary, want)
-	}
-	nodes, err := b.Runs.Nodes(context.Background(), local, s.RunID)
-	must(t, err)
-	status := map[string]runtime.Status{}
-	for _, n := range nodes {
-		status[n.NodeID] = n.Status
-	}
-	if got := fmt.Sprint(status); got != "map[a:COMPLETED after_skipped:SKIPPED b:COMPLETED join:COMPLETED skipped:SKIPPED sum:COMPLETED]" {
-		t.Errorf("nodes %s", got)
-	}
-}
-
-func TestRetriesWithBackoffThenCompletes(t *testing.T) {
-	t.Parallel()
-	flaky := agent{"flaky", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if run.Input.Execution < 3 {
-			return agui.WorkerOutput{}, &plugins.Error{Code: "flaky", Message: "not yet", Retryable: true}
-		}
-		return agui.WorkerOutput{Answer: "at last"}, nil
-	}}
-	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
-		{ID: "n", Agent: "flaky", Retry: plugins.Retry{Retries: 2, Initial: time.Millisecond}},
-	}}
-	b := open(t, runtime.Config{}, flaky, flow)
-	s := b.startWorkflow("main", "flow", "x")
-	checkLog(t, b.log("main"))
-	b.wait(s.RunID, runtime.Completed)
-	steps, err := rows(b.Runs.Steps(context.Background(), local, s.RunID, 0, 10))
-	if err != nil || len(steps) != 3 || steps[0].Status != runtime.Failed || steps[2].Status != runtime.Completed {
-		t.Errorf("steps %+v, %v", steps, err)
-	}
 }
 
 func TestCancelDuringBackoff(t *testing.T) {
@@ -164,38 +94,6 @@ func TestPanicsHarmOnlyTheirRun(t *testing.T) {
 	b.wait(b.start("ok", "hello", "x").RunID, runtime.Completed)
 }
 
-func TestWorkersMayNotBreakTheLog(t *testing.T) {
-	t.Parallel()
-	var errs []error
-	bad := agent{"bad", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		for _, ev := range []agui.Event{
-			agui.RunFinished{},
-			agui.RunStarted{},
-			agui.TextMessageContent{MessageID: "m", Delta: "x"},
-			agui.TextMessageStart{MessageID: "m", Role: agui.RoleTool},
-			agui.ToolCallEnd{ToolCallID: "t"},
-			agui.StateDelta{Delta: []byte(`{}`)},
-			agui.StepFinished{StepName: "bad"},
-			agui.Custom{Name: "big", Value: []byte(`"` + strings.Repeat("x", 9_000_000) + `"`)},
-		} {
-			errs = append(errs, run.Emit(ev))
-		}
-		_ = run.Emit(agui.ToolCallStart{ToolCallID: "left", ToolCallName: "open"})
-		_ = run.Emit(agui.TextMessageStart{MessageID: "left", Role: agui.RoleAssistant})
-		_ = run.Emit(agui.TextMessageContent{MessageID: "left", Delta: "open"})
-		return agui.WorkerOutput{}, nil
-	}}
-	b := open(t, runtime.Config{}, bad)
-	s := b.start("main", "bad", "x")
-	b.wait(s.RunID, runtime.Completed)
-	for i, err := range errs {
-		if err == nil {
-			t.Errorf("illegal event %d was taken", i)
-		}
-	}
-	checkLog(t, b.log("main"))
-}
-
 func TestEmitsAfterTheEndAreRefused(t *testing.T) {
 	t.Parallel()
 	kept := make(chan *plugins.Run, 1)
@@ -213,48 +111,6 @@ func TestEmitsAfterTheEndAreRefused(t *testing.T) {
 	b.wait(b.start("main", "leaky", "again").RunID, runtime.Completed)
 	if after := b.log("main"); len(after) != 2*before {
 		t.Errorf("%d events, want %d", len(after), 2*before)
-	}
-}
-
-func TestSubAgentsAreAttributed(t *testing.T) {
-	t.Parallel()
-	var did atomic.Int64
-	helper := agent{"helper", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		err := run.Do(ctx, "look", nil, func(context.Context) error { did.Add(1); return nil })
-		if err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		return agui.WorkerOutput{Answer: "found " + run.Input.Query}, nil
-	}}
-	boss := agent{"boss", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text()
-		if _, err := w.Write([]byte("asking")); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		out, err := run.CallAgent(ctx, "helper", "it")
-		if err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		_, failed := run.CallAgent(ctx, "broken", "it")
-		return agui.WorkerOutput{Answer: out.Answer + ", " + failed.Error()}, nil
-	}}
-	broken := agent{"broken", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		_, _ = run.Text().Write([]byte("half"))
-		return agui.WorkerOutput{}, &plugins.Error{Code: "sick", Message: "I am ill"}
-	}}
-	b := open(t, runtime.Config{}, helper, boss, broken)
-	s := b.start("main", "boss", "x")
-	recs := b.log("main")
-	checkLog(t, recs)
-	run := b.wait(s.RunID, runtime.Completed)
-	if *run.OutputSummary != "found it, I am ill" {
-		t.Errorf("output %q", *run.OutputSummary)
-	}
-	ts := types(recs)
-	for _, want := range []agui.Type{agui.TypeSubagentStarted, agui.TypeSubagentFinished, agui.TypeSubagentError} {
-		if !slices.Contains(ts, want) {
-			t.Errorf("no %s in %v", want, ts)
-		}
 	}
 }
 

@@ -98,36 +98,6 @@ func direct(t *testing.T, url string) *sqlx.DB {
 	return db
 }
 
-// A decision on data that another instance has changed since is refused, and the same batch decides again.
-func TestConflictDecidesAgain(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.New(t)
-	log := newLog(t, joined(t, open(t, url)), 1)
-	db := direct(t, url)
-	for what, query := range map[string]string{
-		"a thread's name": `INSERT INTO threads (project_id, user_id, thread_id, conversation_id, last_seq, title, created_at, updated_at)
-			SELECT project_id, user_id, $1, $1, 0, '', created_at, updated_at FROM threads LIMIT 1`,
-		"a run's name": `INSERT INTO run_names (project_id, user_id, name, run_key)
-			SELECT project_id, user_id, $1, run_key FROM run_names LIMIT 1`,
-	} {
-		b := log.decision(t, nil)
-		decide, called := b.Decide, 0
-		b.Decide = func(i int, v *data.View) data.Changes {
-			if called++; called == 1 {
-				db.MustExec(query, b.Asks[0].Name.ID)
-			}
-			return decide(i, v)
-		}
-		log.n++
-		if err := log.db.Commit(t.Context(), log.n, b); !errors.Is(err, data.ErrConflict) {
-			t.Errorf("%s: %v, want ErrConflict", what, err)
-		}
-		if err := log.db.Commit(t.Context(), log.n, b); err != nil || called != 2 {
-			t.Errorf("%s: decided %d times, %v", what, called, err)
-		}
-	}
-}
-
 // A statement that takes too long is given up, and the batch can be tried again or changed.
 func TestSlowStatementIsGivenUp(t *testing.T) {
 	t.Parallel()

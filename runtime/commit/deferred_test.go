@@ -134,11 +134,11 @@ func TestDeferred_PausesGrow(t *testing.T) {
 func TestDeferred_RepeatedCommandGivesUp(t *testing.T) {
 	t.Parallel()
 	for _, cmd := range []decide.Command{
-		&decide.Patch{Thread: 1}, &decide.TakeOver{Thread: 1}, &decide.Expire{Thread: 1},
+		&decide.Start{New: true}, &decide.Patch{Thread: 1}, &decide.TakeOver{Thread: 1}, &decide.Expire{Thread: 1},
 		&decide.Finish{Thread: 1, Last: 7}, &decide.Finish{Thread: 1, Basis: new(decide.Basis)}, // runs that no instance executes
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			db := newLocking(1)
+			db := newLocking(0, 1) // a new thread has no key
 			q := open(t, &db.store, commit.Config{})
 			began := time.Now()
 			err := q.Decide(&commit.Item{Command: cmd})

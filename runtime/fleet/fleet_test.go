@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -54,8 +55,11 @@ func server(t *testing.T, name, role string, agents ...string) data.Server {
 }
 
 // watching returns a fleet that has looked at the servers in the table.
-func watching(t *testing.T, store *table) *fleet.Fleet {
+func watching(t *testing.T, store *table, offered ...plugins.Plugin) *fleet.Fleet {
 	reg := new(host.Registry)
+	if err := reg.Add(offered...); err != nil {
+		t.Fatal(err)
+	}
 	f := fleet.New(t.Context(), fleet.Config{
 		Store: store, Instance: "me", Log: slog.New(slog.DiscardHandler), Gone: time.Minute, Plugins: func() *host.Registry { return reg },
 		Load: func() fleet.Load { return fleet.Load{} }, Stopping: func() bool { return false }, Wake: func() {},
@@ -101,6 +105,20 @@ func TestWatch_TellsWhatHasChanged(t *testing.T) {
 			t.Errorf("it has told %+v", store.told)
 		}
 	})
+}
+
+// The others take a server without an offer for one that may execute any run.
+func TestWatch_TellsNoOfferThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	var all []plugins.Plugin
+	for i := range 20_000 {
+		all = append(all, plugins.AgentFunc(fmt.Sprint("agent", i), func(context.Context, *plugins.Run) error { return nil }))
+	}
+	store := new(table)
+	watching(t, store, all...)
+	if about := store.told[0].About; len(about) == 0 || bytes.Contains(about, []byte("agent1")) {
+		t.Errorf("it has told %d bytes", len(about))
+	}
 }
 
 func TestEndSweep_ReturnsRunsThatNoneOffersForLong(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -124,6 +125,27 @@ func TestFeeds_AreBoundedAndDropped(t *testing.T) {
 	defer again.Close()
 	if strings.Split(again.ID(), "-")[0] == strings.Split(epoch, "-")[0] {
 		t.Error("the feed that follows a forgotten one has its epoch")
+	}
+}
+
+// A reader that falls behind the window is dropped. The position of one that may see nothing advances.
+func TestMonitor_FallsBehind(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "p", nil)
+	slow, neighbour := s.watch(), s.feeds.Open(s.project, "neighbour", false, Query{})
+	defer slow.Close()
+	defer neighbour.Close()
+	for range window / 4 {
+		s.write(delta("x"))
+	}
+	if notices, err := neighbour.Next(t.Context()); err != nil || len(notices) > 0 {
+		t.Errorf("the neighbour gets %d notices, %v", len(notices), err)
+	}
+	for range window {
+		s.write(delta("x"))
+	}
+	if _, err := slow.Next(t.Context()); !errors.Is(err, ErrLagged) {
+		t.Errorf("the slow reader gets %v", err)
 	}
 }
 

@@ -273,6 +273,8 @@ func testConflicts(t *testing.T, x, y *fixture) {
 	run := x.newRun(t, x.newThread(t, "ann", "main"), "run", data.Running)
 	expired := &data.IdempotencyKey{Scope: "expired", CreatedAt: at(0)}
 	x.put(t, expired)
+	again := &data.RunName{RunKey: run.Key, Project: "project", User: "ann", Name: "again"}
+	named := data.Name{Project: "project", User: "ann", ID: "again"}
 	for what, test := range map[string]struct {
 		ask   data.Ask
 		other data.Row
@@ -298,6 +300,11 @@ func testConflicts(t *testing.T, x, y *fixture) {
 			data.Ask{Name: data.Name{Project: "project", User: "ann", ID: "new"}},
 			y.threadOf(t, "ann", "new"), x.threadOf(t, "ann", "new"),
 			func(v *data.View) bool { return v.Exists },
+		},
+		"a run's name": {
+			data.Ask{RunName: named},
+			again, again,
+			func(v *data.View) bool { _, known := v.Names[named]; return known },
 		},
 	} {
 		attempts := 0
