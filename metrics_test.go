@@ -211,6 +211,20 @@ func TestMetrics_CountAbandonedTools(t *testing.T) {
 	eventually(t, s.URL()+"/metrics", map[string]string{`baton_abandoned_total{kind="tool"}`: "1", `baton_abandoned`: "0"})
 }
 
+func TestMetrics_ShowThePluginsOfNow(t *testing.T) {
+	t.Parallel()
+	s := open(t, baton.Config{Listen: "127.0.0.1:0"})
+	for _, c := range []struct {
+		list []plugins.Plugin
+		want string
+	}{{[]plugins.Plugin{unreachable{}}, "1"}, {builtin.Plugins(), ""}} {
+		if err := s.Replace(t.Context(), c.list...); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, s.URL()+"/metrics", map[string]string{`baton_plugin_unwell{plugin="files"}`: c.want})
+	}
+}
+
 func TestMetrics_OnlyOnAdminListener(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]baton.Config{

@@ -197,7 +197,7 @@ func newWeb(cfg *Config, secure *tls.Config, rt *runtime.Runtime, db *storage.DB
 	}
 	cfg.adjust(&reading)
 	streams := transports.NewStreams(reading)
-	watch.Watch(rt.Stats, streams.Stats, streams.Budget.Used, rt.Plugins().Unwell)
+	watch.Watch(rt.Stats, streams.Stats, streams.Budget.Used, func() map[string]string { return rt.Plugins().Unwell() })
 	shown := http.Handler(nil)
 	if accounts == nil && cfg.AdminListen == "" {
 		shown = watch.Handler()

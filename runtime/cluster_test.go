@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
@@ -15,6 +16,56 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
+
+// A server that stands still in a commit keeps from others what the commit is about: requests about that are refused after two
+// seconds, and all others are served meanwhile.
+func TestCluster_FrozenNamesDelayNoOther(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.New(t)
+	frozen := stranger(t, url)
+	b, _ := member(t, url, runtime.Config{}, answers("echo", "text", nil))
+	request := func(thread, run, key string) error {
+		req := runtime.StartRequest{Agent: "echo", ThreadID: thread, RunID: run, Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}}}
+		if key != "" {
+			req.Idempotency = &runtime.Idempotency{Scope: key, BodyHash: "same"}
+		}
+		s, err := b.StartRun(t.Context(), local, req)
+		if err == nil {
+			b.wait(s.RunID, runtime.Completed)
+		}
+		return err
+	}
+	all := [][3]string{{"new", "", ""}, {"a", "run", ""}, {"b", "", "key"}}
+	name := func(id string) data.Name { return data.Name{Project: local.Project(), User: local.User(), ID: id} }
+	asks := []data.Ask{{Name: name("new")}, {RunName: name("run")}, {Scope: "key"}}
+	decide := func(i int, _ *data.View) (none data.Changes) {
+		if i+1 < len(asks) {
+			return none
+		}
+		refused := make(chan error)
+		began := time.Now()
+		for _, r := range all {
+			go func() { refused <- request(r[0], r[1], r[2]) }()
+		}
+		if err := request("c", "another", "another"); err != nil {
+			t.Errorf("another request: %v", err)
+		}
+		for range all {
+			if e, ok := errors.AsType[*runtime.Error](<-refused); !ok || e.Code != "thread_contended" || time.Since(began) < 2*time.Second {
+				t.Errorf("refused with %v after %v", e, time.Since(began))
+			}
+		}
+		return none
+	}
+	if err := frozen.Commit(t.Context(), 1, &data.Batch{Asks: asks, Decide: decide}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		if err := request(r[0], r[1], r[2]); err != nil {
+			t.Errorf("once the server goes on: %v", err)
+		}
+	}
+}
 
 // Orphans that no living server can execute do not hide one that a server can.
 func TestCluster_FindsAnOrphanBehindOthers(t *testing.T) {
@@ -85,6 +136,73 @@ func halves(name string) (hangs, goesOn half) {
 	goesOn = hangs
 	goesOn.goesOn, goesOn.now, goesOn.most = true, new(atomic.Int64), new(atomic.Int64)
 	return hangs, goesOn
+}
+
+// A server that dies without a word loses its runs to another one, which executes no more than it may and leaves runs of agents
+// that it does not have. Until then nobody takes them. When it wakes up, it writes nothing.
+func TestCluster_TakesOverFromADeadServer(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.New(t)
+	hangs, goesOn := halves("half")
+	own, _ := halves("own")
+	a, store := member(t, url, runtime.Config{}, hangs, own)
+	var threads []string
+	var runs []runtime.Started
+	for i := range 5 {
+		threads = append(threads, fmt.Sprint("thread ", i))
+		runs = append(runs, a.start(threads[i], "half", "go"))
+		<-hangs.began
+	}
+	behind := a.start(threads[0], "half", "next")
+	left := a.start("own", "own", "go")
+	<-own.began
+	unwanted := a.start("unwanted", "own", "go")
+	<-own.began
+	b, looks := member(t, url, runtime.Config{Limits: runtime.Limits{Runs: 2}}, goesOn)
+	for looks.looked.Load() < 2 { // it has taken what the first look has found
+		<-time.After(time.Millisecond)
+	}
+	for _, s := range append(runs, left) {
+		if run, err := b.Runs.Get(t.Context(), local, s.RunID); err != nil || run.Status != runtime.Running || len(goesOn.ran) > 0 {
+			t.Fatalf("%s is %s, %v; taken from a living server: %d", s.RunID, run.Status, err, len(goesOn.ran))
+		}
+	}
+	wake := store.die()
+	for _, s := range append(runs, behind) {
+		if run := b.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
+			t.Errorf("%s: %+v", s.RunID, run.Error)
+		}
+	}
+	if n := goesOn.most.Load(); n > 2 {
+		t.Errorf("it executes %d runs, want 2 at most", n)
+	}
+	if run, err := b.Runs.Get(t.Context(), local, left.RunID); err != nil || run.Status != runtime.Running {
+		t.Errorf("the run of an agent that it does not have is %s, %v", run.Status, err)
+	}
+	if run, err := b.Cancel(t.Context(), local, unwanted.RunID); err != nil || run.Status != runtime.Cancelled { // which needs no agent
+		t.Errorf("a cancelled run of such an agent is %s, %v", run.Status, err)
+	}
+	checkLog(t, b.log("unwanted"))
+	before := make(map[string][]*runtime.Record)
+	for i, thread := range threads {
+		before[thread] = b.log(thread)
+		checkLog(t, before[thread])
+		msgs, err := rows(b.Runs.Messages(t.Context(), local, runs[i].RunID, 0, 50))
+		if err != nil || texts(msgs) != "go, one, two" {
+			t.Errorf("%s: %s, %v", thread, texts(msgs), err)
+		}
+	}
+	wake()
+	<-a.Member.Fenced()
+	for _, thread := range threads {
+		if after := b.log(thread); len(after) != len(before[thread]) {
+			t.Errorf("%s has %d events, and had %d", thread, len(after), len(before[thread]))
+		}
+	}
+	back, _ := halves("own")
+	back.goesOn = true
+	c, _ := member(t, url, runtime.Config{}, back)
+	c.wait(left.RunID, runtime.Completed)
 }
 
 // A server takes over a run of a later version, with events of types that it does not know in its log. They change nothing for it, and all
