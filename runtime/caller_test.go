@@ -22,53 +22,61 @@ func TestNobodySeesAndDoesNothing(t *testing.T) {
 	leave(runtime.ErrNobody) // a reader without access receives this error
 	var nobody runtime.Caller
 	rt, asked := reflect.ValueOf(b.Runtime), 0
-	for m := range rt.Type().Methods() {
-		var callers []int
-		args := []reflect.Value{rt}
-		for in := range m.Type.Ins() {
-			arg := reflect.Zero(in)
-			switch {
-			case len(args) == 1 && in == rt.Type():
-				continue
-			case in == reflect.TypeFor[context.Context]():
-				arg = reflect.ValueOf(t.Context())
-			case in == reflect.TypeFor[runtime.Caller]():
-				callers = append(callers, len(args))
-				arg = reflect.ValueOf(local)
-			case in == reflect.TypeFor[string]():
-				arg = reflect.ValueOf(s.RunID)
-			case in.Kind() == reflect.Pointer:
-				arg = reflect.New(in.Elem())
-			case in == reflect.TypeFor[runtime.Started]():
-				arg = reflect.ValueOf(s)
-			}
-			args = append(args, arg)
+	parts := []reflect.Value{rt}
+	for f, v := range rt.Elem().Fields() {
+		if f.IsExported() && v.Kind() == reflect.Pointer {
+			parts = append(parts, v)
 		}
-		for _, at := range callers { // each alone is nobody
-			asked++
-			given := args[at]
-			args[at] = reflect.ValueOf(nobody)
-			out := m.Func.Call(args)
-			args[at] = given
-			err, _ := reflect.TypeAssert[error](out[len(out)-1])
-			switch it := out[0].Interface().(type) {
-			case *runtime.Watch:
-				err = it.Next(left)
-				it.Close()
-			case *runtime.Monitor:
-				if agents := it.Agents(); len(agents) > 0 {
-					t.Errorf("a monitor shows %v", agents)
+	}
+	for _, of := range parts {
+		for m := range of.Type().Methods() {
+			var callers []int
+			args := []reflect.Value{of}
+			for in := range m.Type.Ins() {
+				arg := reflect.Zero(in)
+				switch {
+				case len(args) == 1 && in == of.Type():
+					continue
+				case in == reflect.TypeFor[context.Context]():
+					arg = reflect.ValueOf(t.Context())
+				case in == reflect.TypeFor[runtime.Caller]():
+					callers = append(callers, len(args))
+					arg = reflect.ValueOf(local)
+				case in == reflect.TypeFor[string]():
+					arg = reflect.ValueOf(s.RunID)
+				case in.Kind() == reflect.Pointer:
+					arg = reflect.New(in.Elem())
+				case in == reflect.TypeFor[runtime.Started]():
+					arg = reflect.ValueOf(s)
 				}
-				_, err = it.Next(left)
-				it.Close()
-			case *host.Registry:
-				if agents := it.Agents(); len(agents) > 0 {
-					t.Errorf("offered are %v", agents)
-				}
-				continue
+				args = append(args, arg)
 			}
-			if !errors.Is(err, runtime.ErrNobody) {
-				t.Errorf("%s: %v", m.Name, err)
+			for _, at := range callers { // each alone is nobody
+				asked++
+				given := args[at]
+				args[at] = reflect.ValueOf(nobody)
+				out := m.Func.Call(args)
+				args[at] = given
+				err, _ := reflect.TypeAssert[error](out[len(out)-1])
+				switch it := out[0].Interface().(type) {
+				case *runtime.Watch:
+					err = it.Next(left)
+					it.Close()
+				case *runtime.Monitor:
+					if agents := it.Agents(); len(agents) > 0 {
+						t.Errorf("a monitor shows %v", agents)
+					}
+					_, err = it.Next(left)
+					it.Close()
+				case *host.Registry:
+					if agents := it.Agents(); len(agents) > 0 {
+						t.Errorf("offered are %v", agents)
+					}
+					continue
+				}
+				if !errors.Is(err, runtime.ErrNobody) {
+					t.Errorf("%s: %v", m.Name, err)
+				}
 			}
 		}
 	}

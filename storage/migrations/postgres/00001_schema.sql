@@ -382,7 +382,7 @@ ALTER TABLE attachment_chunks ALTER COLUMN data SET STORAGE EXTERNAL; -- images 
 
 -- Prompts -----------------------------------------------------------------------------------------------------------------
 
--- Calls of models. sent and answer refer to messages of the thread and to prompt_pieces: see runtime/work/prompts.go.
+-- Calls of models. sent and answer refer to messages of the thread and to prompt_pieces: see package runtime/prompts.
 CREATE TABLE prompts (
     run_key        bigint NOT NULL,
     id             text COLLATE "C" NOT NULL,

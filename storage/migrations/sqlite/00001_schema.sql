@@ -311,7 +311,7 @@ CREATE INDEX attachment_uses_key ON attachment_uses (attachment_key);
 
 -- Prompts -----------------------------------------------------------------------------------------------------------------
 
--- Calls of models. sent and answer refer to messages of the thread and to prompt_pieces: see runtime/work/prompts.go.
+-- Calls of models. sent and answer refer to messages of the thread and to prompt_pieces: see package runtime/prompts.
 CREATE TABLE prompts (
     run_key        INTEGER NOT NULL,
     id             TEXT NOT NULL,
