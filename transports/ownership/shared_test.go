@@ -104,7 +104,7 @@ func TestCluster_EndOfAServerIsNoClientThatLeft(t *testing.T) {
 
 func TestCluster_JoinElsewhereEndsTheGrace(t *testing.T) {
 	t.Parallel()
-	s := cluster(t, 3*time.Second)
+	s := cluster(t, 10*time.Second)
 	started, tie := s.x.owned()
 	s.x.drop(tie, started)
 	s.dropped()
@@ -151,7 +151,7 @@ func TestCluster_RepeatDuringADrop(t *testing.T) {
 	for _, at := range []string{"the same server", "another server"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
-			s := cluster(t, 50*time.Millisecond)
+			s := cluster(t, 10*time.Second) // the repeat comes in it also on a busy machine
 			second := s.y
 			if at == "the same server" {
 				second = s.x
@@ -170,7 +170,7 @@ func TestCluster_RepeatDuringADrop(t *testing.T) {
 
 func TestCluster_RepeatAfterADrop(t *testing.T) {
 	t.Parallel()
-	s := cluster(t, 3*time.Second)
+	s := cluster(t, 10*time.Second)
 	started, tie := s.x.owned()
 	s.x.drop(tie, started)
 	s.dropped()
