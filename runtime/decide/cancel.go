@@ -2,8 +2,8 @@ package decide
 
 import "github.com/batonrun/baton/runtime/data"
 
-// Cancel ends a run that has not begun. Finish ends any other. The owner of a running run prepares its Finish
-// (ErrRunning); any instance prepares that of a waiting run (ErrOwesSpan). A run that another instance executes stays RUNNING, and its owner is asked.
+// Cancel ends a run that has not begun. Others need a Finish: by the owner if Cancel fails with ErrRunning, by any instance if it fails with
+// ErrOwesSpan. A run that another instance executes stays RUNNING, and Cancel records a request to that instance.
 type Cancel struct {
 	Thread, Run int64
 	Project     string // required project; empty for any

@@ -144,7 +144,7 @@ func (en *Engine) about(head *data.RunHead) *slog.Logger {
 	return exec.About(en.log, &run)
 }
 
-// BudgetsOf returns the budgets of a project with their use by all instances, or what is known of it: see [budget.Ledger.InProject].
+// BudgetsOf returns the budgets of a project with their use by all instances, as it was last read.
 func (en *Engine) BudgetsOf(project, user string) []data.BudgetState {
 	now := time.Now()
 	if en.shared {

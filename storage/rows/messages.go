@@ -326,9 +326,9 @@ func (r *Reader) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
 // number of bytes, its last parameter.
 type messages struct{ query, untilFull string }
 
-// messagePage returns the first messages that a statement selects: at most limit, which is the
-// statement's last parameter, as many as do not exceed bytes, and at least one. SQLite reads a row when it is asked for the row.
-// PostgreSQL sends all rows, so it finds the end of the page itself.
+// messagePage returns the first messages that a statement selects: at most limit, the statement's last parameter, and at most bytes, but
+// at least one message. SQLite reads rows one at a time, so messagePage stops reading. PostgreSQL sends all rows, so the statement limits
+// their bytes.
 func messagePage(ctx context.Context, q sqldb.Querier, d *sqldb.DB, bytes, limit int, some messages, args ...any) (p data.Page[data.Message], err error) {
 	args = append(args, limit+1)
 	query := some.query

@@ -9,8 +9,8 @@ import (
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
-// A commit that starts a run writes the terms of what is known then. RollUp writes them again when the run has ended, with its answer,
-// its error and its thread's title.
+// The commit that starts a run writes its first search terms. After the run has ended, RollUp replaces them: it adds the answer, the error
+// and the thread's title.
 
 const (
 	selectTexts = `

@@ -8,8 +8,8 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// One statement reads a page, so that the page is consistent: it counts the list if that is asked for, finds the keys and sizes of up to limit + 1 rows,
-// and reads the rows that fit. It does not read rows that exceed the page's bytes. Such a statement looks like
+// A page is read by one statement, so that it is consistent. The statement counts the list on request, finds the keys and sizes of up to
+// limit + 1 rows, and reads the rows that fit into the page's bytes. It has this form:
 //
 //	SELECT …, (<count>), sized.found
 //	FROM (SELECT key, found
@@ -39,7 +39,7 @@ func PageOf[T any](ctx context.Context, q Querier, scan scanner[T], bytes, limit
 // MaxCount bounds the count of a list. Counting stops behind it.
 const MaxCount = 10_000
 
-// CountTo returns the limit of a count: 0, with which it reads nothing, unless it is asked for.
+// CountTo returns the LIMIT of a page statement's count. It is 0 if the caller wants no count: then the count reads nothing.
 func CountTo(asked bool) int {
 	if asked {
 		return MaxCount + 1
@@ -47,7 +47,7 @@ func CountTo(asked bool) int {
 	return 0
 }
 
-// Counted completes the count of a page that PageOf returned with err, if the count is asked for. An empty page has no row with it.
+// Counted sets the count of a page that PageOf returned with err, if asked. An empty page has no row with the count, so the query is run.
 func Counted[T any](ctx context.Context, q Querier, p data.Page[T], err error, asked bool, query string, args ...any) (data.Page[T], error) {
 	if err != nil || !asked {
 		return p, err
