@@ -66,23 +66,7 @@ func TestNotify_ConnectsAgain(t *testing.T) {
 	b := db.Bus()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	passes := func() (errs int) {
-		t.Helper()
-		for got := []byte(nil); string(got) != "x"; {
-			soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-			_ = b.Send(soon, []byte("x"))
-			var err error
-			if got, err = b.Receive(soon); err != nil && soon.Err() == nil {
-				errs++
-			}
-			cancel()
-			if ctx.Err() != nil {
-				t.Fatal("nothing is received")
-			}
-		}
-		return errs
-	}
-	passes()
+	bustest.Passes(t, b)
 	admin := sqlx.MustConnect("postgres", direct)
 	defer admin.Close()
 	var ended int
@@ -100,7 +84,7 @@ func TestNotify_ConnectsAgain(t *testing.T) {
 	if err := b.Send(ctx, []byte("x")); !errors.Is(err, bus.ErrCut) {
 		t.Errorf("send: %v, want ErrCut", err)
 	}
-	passes()
+	bustest.Passes(t, b)
 
 	p.Silent.Store(true)
 	soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
@@ -109,7 +93,7 @@ func TestNotify_ConnectsAgain(t *testing.T) {
 		t.Error("it is sent on a silent network")
 	}
 	p.Silent.Store(false)
-	if errs := passes(); errs == 0 {
+	if len(bustest.Passes(t, b)) == 0 {
 		t.Error("the receiver does not learn that the connection was cut")
 	}
 	if err := b.Close(); err != nil {

@@ -3,6 +3,7 @@ package bustest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
@@ -46,6 +47,31 @@ func Contract(t *testing.T, join func() bus.Bus) {
 	if err := errors.Join(a.Close(), b.Close()); err != nil {
 		t.Error(err)
 	}
+}
+
+// Passes sends until the bus gets its own last datagram back, so that none is left to receive, and returns the errors of Receive before.
+func Passes(t *testing.T, b bus.Bus) (errs []error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for ctx.Err() == nil {
+		soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		last := "own " + rand.Text()
+		_ = b.Send(soon, []byte(last))
+		for soon.Err() == nil {
+			got, err := b.Receive(soon)
+			if string(got) == last {
+				cancel()
+				return errs
+			}
+			if err != nil && soon.Err() == nil {
+				errs = append(errs, err)
+			}
+		}
+		cancel()
+	}
+	t.Fatalf("nothing is received: %v", errs)
+	return errs
 }
 
 // begin is a datagram that starts has sent; some may arrive late.

@@ -3,7 +3,6 @@ package natsbus_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,31 +49,6 @@ func TestBus_IsABus(t *testing.T) {
 	bustest.Contract(t, func() bus.Bus { return busTo(t, s, "db") })
 }
 
-// passes sends until the bus gets its own last datagram back, so that none is left to receive, and returns the errors of Receive before.
-func passes(t *testing.T, b bus.Bus) (errs []error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for ctx.Err() == nil {
-		soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-		last := "own " + rand.Text()
-		_ = b.Send(soon, []byte(last))
-		for soon.Err() == nil {
-			got, err := b.Receive(soon)
-			if string(got) == last {
-				cancel()
-				return errs
-			}
-			if err != nil && soon.Err() == nil {
-				errs = append(errs, err)
-			}
-		}
-		cancel()
-	}
-	t.Fatalf("nothing is received: %v", errs)
-	return errs
-}
-
 // A connection that is cut, silent or refused is replaced for as long as it takes, and the receiver learns that datagrams may be lost.
 func TestBus_ConnectsAgain(t *testing.T) {
 	t.Parallel()
@@ -84,14 +58,14 @@ func TestBus_ConnectsAgain(t *testing.T) {
 	if err := b.Send(t.Context(), []byte("x")); !errors.Is(err, bus.ErrCut) {
 		t.Errorf("send before it is connected: %v, want ErrCut", err)
 	}
-	passes(t, b)
+	bustest.Passes(t, b)
 	for what, disturb := range map[string]func(){
 		"cut":     func() { p.Cut(); p.Restore() },
 		"restart": func() { server.Kill(); server.Launch() },
 		"silent":  func() { p.Silent.Store(true); <-time.After(time.Second); p.Cut(); p.Restore() },
 	} {
 		disturb()
-		if errs := passes(t, b); len(errs) == 0 || !errors.Is(errors.Join(errs...), bus.ErrCut) {
+		if errs := bustest.Passes(t, b); len(errs) == 0 || !errors.Is(errors.Join(errs...), bus.ErrCut) {
 			t.Errorf("%s: %v, want ErrCut", what, errs)
 		}
 	}
@@ -102,7 +76,7 @@ func TestBus_ConnectsAgain(t *testing.T) {
 		}
 	}
 	server.Launch()
-	passes(t, b)
+	bustest.Passes(t, b)
 }
 
 // The bus closes the connection to a NATS server that stops answering, even if TCP reports no error.
@@ -110,7 +84,7 @@ func TestBus_GivesUpSilentConnections(t *testing.T) {
 	t.Parallel()
 	p, through := storagetest.NewProxy(t, natstest.Start(t, "").URL)
 	b := busTo(t, parsed(t, through), "db")
-	passes(t, b)
+	bustest.Passes(t, b)
 	p.Silent.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -125,7 +99,7 @@ func TestBus_IsOfOneDatabase(t *testing.T) {
 	s := parsed(t, natstest.Start(t, "").URL)
 	a, b, other := busTo(t, s, "db"), busTo(t, s, "db"), busTo(t, s, "other")
 	for _, b := range []bus.Bus{a, b, other} {
-		passes(t, b)
+		bustest.Passes(t, b)
 	}
 	if err := errors.Join(a.Send(t.Context(), []byte("last")), a.Close()); err != nil {
 		t.Fatal(err)
@@ -149,7 +123,7 @@ func TestBus_DropsFloods(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, "")
 	b := busTo(t, parsed(t, server.URL), "db")
-	passes(t, b)
+	bustest.Passes(t, b)
 	stranger, err := nats.Connect(server.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +158,7 @@ func TestBus_DropsFloods(t *testing.T) {
 	if received > flood/2 { // some have arrived while others were received
 		t.Errorf("%d MB of a flood were kept", received)
 	}
-	passes(t, b)
+	bustest.Passes(t, b)
 }
 
 // log collects a log.
@@ -243,7 +217,7 @@ func TestBus_LogsWhatIsWrong(t *testing.T) {
 	if took, err := parsed(t, as("baton:s3cret")).Reach(t.Context()); err != nil || took <= 0 {
 		t.Errorf("Reach returns %v, %v", took, err)
 	}
-	passes(t, busTo(t, parsed(t, as("baton:s3cret")), "db"))
+	bustest.Passes(t, busTo(t, parsed(t, as("baton:s3cret")), "db"))
 }
 
 // Servers may demand certificates, and are trusted by theirs.
@@ -254,7 +228,7 @@ func TestBus_SpeaksTLS(t *testing.T) {
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	server := natstest.Start(t, "tls {cert_file: '"+cert+"', key_file: '"+key+"', ca_file: '"+cert+"', verify: true}")
 	secure := strings.Replace(server.URL, "nats:", "tls:", 1)
-	passes(t, busTo(t, parsed(t, secure+"?ca="+cert+"&cert="+cert+"&key="+key), "db"))
+	bustest.Passes(t, busTo(t, parsed(t, secure+"?ca="+cert+"&cert="+cert+"&key="+key), "db"))
 	for url, want := range map[string]string{secure: "unknown authority", secure + "?ca=" + cert: "tls"} {
 		if _, err := parsed(t, url).Reach(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", url, err, want)
