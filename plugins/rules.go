@@ -56,7 +56,7 @@ func (r *Run) storedRole(role agui.Role) agui.Role {
 // isReserved reports whether only Baton writes CUSTOM events of that name.
 func isReserved(name string) bool {
 	switch name {
-	case agui.ProgressEvent, agui.RetractedEvent, agui.ModelCallEvent, agui.CompactedEvent, agui.GuardEvent, agui.BudgetEvent, "log-reset":
+	case agui.ProgressEvent, agui.RetractedEvent, agui.ParkedEvent, agui.WokenEvent, agui.ModelCallEvent, agui.CompactedEvent, agui.GuardEvent, agui.BudgetEvent, "log-reset":
 		return true
 	}
 	return false

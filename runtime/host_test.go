@@ -33,7 +33,7 @@ func TestHost(t *testing.T) {
 			run, err := b.Runs.Get(ctx, local, s.RunID)
 			must(t, err)
 			switch {
-			case run.Status == runtime.Waiting:
+			case run.Status == runtime.Waiting && !run.Parked():
 				asked, err := b.Runs.Interrupts(ctx, local, s.RunID)
 				must(t, err)
 				var answers []agui.ResumeEntry

@@ -233,6 +233,30 @@ func (h *host) Ask(ctx context.Context, u plugins.Use, q agui.Interrupt) (answer
 	return answer, plugins.ErrWaiting
 }
 
+// Wait waits until the session has moved its clock to the time.
+func (h *host) Wait(ctx context.Context, u plugins.Use, w plugins.Wait) error {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	rec, err := h.recall(ctx, u)
+	if err != nil || rec.done {
+		return err
+	}
+	until := w.Until
+	if until.IsZero() {
+		until = h.s.now().Add(w.For)
+	}
+	if rec.output == nil {
+		rec.output = encode(until)
+	} else if err := json.Unmarshal(rec.output, &until); err != nil {
+		return err
+	}
+	if until.After(h.s.now()) {
+		h.s.rest(until)
+		return plugins.ErrWaiting
+	}
+	return h.keep(rec, rec.output, len(h.s.events))
+}
+
 func (h *host) Next(ctx context.Context, u plugins.Use) (messages []agui.Message, err error) {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -44,6 +45,8 @@ type session struct {
 	usage       []agui.TokenUsage
 	once        []agui.TokenUsage // the part of usage that was counted outside of any Do
 	lastCall    plugins.ModelCall // the last with a known FinishReason
+	slept       time.Duration     // how far the clock was moved
+	due         time.Time         // the first end of a wait, zero for none
 	die         func()            // ends the running call of the worker
 	dead        func() bool       // reports whether die was called
 }
@@ -125,6 +128,9 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 		case errors.Is(err, errCrashed):
 			s.cutShort()
 			continue
+		case errors.Is(err, plugins.ErrWaiting) && len(s.open) == 0 && !s.due.IsZero():
+			s.sleep()
+			continue
 		case errors.Is(err, plugins.ErrWaiting):
 			s.wait()
 			if s.answer() {
@@ -139,6 +145,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 
 // call calls the worker once.
 func (s *session) call(ctx context.Context) (agui.WorkerOutput, error) {
+	s.due = time.Time{}
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.die = func() { cancel(errCrashed) }
 	s.dead = func() bool { return errors.Is(context.Cause(ctx), errCrashed) }
@@ -161,6 +168,24 @@ func (s *session) call(ctx context.Context) (agui.WorkerOutput, error) {
 		err = cause
 	}
 	return out, err
+}
+
+// now returns the time of the session, whose clock waits move.
+func (s *session) now() time.Time { return time.Now().Add(s.slept) }
+
+// rest notes the end of a wait.
+func (s *session) rest(until time.Time) {
+	if s.due.IsZero() || until.Before(s.due) {
+		s.due = until
+	}
+}
+
+// sleep parks the run and moves the clock to the first end of a wait.
+func (s *session) sleep() {
+	s.cutShort()
+	s.write(agui.Parked(s.agent.Info().Name, "time", s.due))
+	s.slept += s.due.Sub(s.now())
+	s.write(agui.Woken(s.agent.Info().Name, "time"))
 }
 
 func (s *session) result(out agui.WorkerOutput, err error) *Result {

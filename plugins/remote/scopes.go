@@ -115,7 +115,7 @@ func (r *relay) custom(b agui.Base, e agui.Custom) error {
 		}
 		r.asked = append(r.asked, onInterrupt(e.Value))
 		return nil
-	case "log-reset", agui.RetractedEvent, agui.ModelCallEvent: // of another log
+	case "log-reset", agui.RetractedEvent, agui.ModelCallEvent, agui.ParkedEvent, agui.WokenEvent: // of another log
 		return nil
 	case agui.ProgressEvent:
 		var p struct {

@@ -17,8 +17,8 @@ type Place struct {
 	User      string
 	Workflow  string    // the run's WorkflowID
 	Agent     string    // the run's Agent, empty for a run of a workflow
-	Answered  bool      // the run goes on with an answer, and comes before others of its user
-	Since     time.Time // when the run was queued
+	Answered  bool      // the run goes on with an answer or after a wait, and comes before others of its user
+	Since     time.Time // when the run was queued, or when its wait is due
 }
 
 // Todo is an action on a run.
@@ -29,6 +29,7 @@ const (
 	NoTodo   Todo = iota // no run is queued, or one runs or waits for a person
 	ToCancel             // cancel the run, which blocks the first in line
 	ToClaim              // start the run, which is the first in line
+	ToWake               // queue the run once its wait is due
 )
 
 // MostHold is how long an instance has the rows that it has taken, at most. It claims their runs at once.
@@ -43,6 +44,7 @@ const (
 	EachLane                // the first row of each lane of after.Project behind after's, in the order of User, Workflow and Agent
 	EachRow                 // the rows of after's lane behind after, or from the beginning if after has no ThreadKey
 	EachCancel              // the rows that ask for a cancel, of all projects, with a ThreadKey above after's, in their order
+	EachDue                 // the rows that ask for a wake and are due by the database's clock, in the order of Since and ThreadKey, behind after
 )
 
 // Backlog is the work that waits in a database.

@@ -209,7 +209,8 @@ type RunHead struct {
 	SpanName    string     // the name of its next span, empty for ID
 	Turn        int64      // its position among the queued runs of its thread
 	Answered    bool       // queued again by an answer: it precedes all others of its thread
-	Owner       string     // the instance that runs it, or see ReleasedBy, while RUNNING
+	Owner       string     // the instance that runs it, or see ReleasedBy, while its span is open
+	Waits       *Waits     // of a WAITING run, beside its questions, and until it is claimed; nil for none
 	Replaces    []Replaced // runs that are cancelled before it is claimed
 	RollBack    bool       // their messages are hidden when it starts
 	ClosedEvent int64      // the id of the terminal event of its latest span
@@ -237,7 +238,37 @@ func (h *RunHead) Releases() int {
 	return times
 }
 
-// Released reports whether no instance executes a RUNNING run, because its owner has released it.
+// Waits are waits of a run that no answer ends.
+type Waits struct {
+	Due time.Time `json:"due"` // when the run goes on, by the database's clock
+	All []Wait    `json:"all"` // the first MostShownWaits in the order of their ends
+}
+
+// Wait is a wait of a run for a time.
+type Wait struct {
+	Kind  WaitKind  `json:"kind"`
+	Until time.Time `json:"until"`
+}
+
+// WaitKind is the kind of a wait.
+type WaitKind string
+
+// WaitTime is the kind of a wait for a time.
+const WaitTime WaitKind = "time"
+
+// MostShownWaits limits the waits that a run's row shows.
+const MostShownWaits = 20
+
+// Parked reports whether the run waits without a question: its span is open, and it is queued when its wait is due.
+func (h *RunHead) Parked() bool { return h.Status == Waiting && h.Released() }
+
+// Busies reports whether the open run keeps its thread busy. One that waits for a person does not.
+func (h RunHead) Busies() bool { return h.Status != Waiting || h.Released() }
+
+// Unowned reports whether no instance executes the run, though its span is open: the run is parked, or queued after that.
+func (h *RunHead) Unowned() bool { return h.Status != Running && h.Released() }
+
+// Released reports whether no instance executes the run, though its span is open, because its owner has released it.
 func (h *RunHead) Released() bool { return strings.HasPrefix(h.Owner, "~") }
 
 // CancelAsk asks the owner of a RUNNING run to cancel it. It lasts until the run leaves RUNNING; then a row changes nothing.

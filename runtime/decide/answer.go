@@ -111,7 +111,7 @@ func (d *decision) applyReplies(run *data.RunHead, replies []Reply) error {
 	return nil
 }
 
-// continueRun queues a WAITING run that has answers.
+// continueRun queues a WAITING run that has answers, or a wait that is due.
 func (d *decision) continueRun(run *data.RunHead) {
 	d.moveRun(run, data.Queued)
 	run.Answered, run.QueuedAt = true, d.v.Now

@@ -53,7 +53,7 @@ func (c *Claim) decide(d *decision) error {
 	if n := next(d.v, openRuns(d.v)); n.Do != data.ToClaim || n.Run.Key != c.Run {
 		return ErrNotClaimed
 	}
-	if err := c.hasRoom(d.v); err != nil {
+	if err := hasRoom(d.v, c.Caps, c.Project, c.User); err != nil {
 		return err
 	}
 	run, err := d.run(c.Run)
@@ -70,18 +70,18 @@ func (c *Claim) decide(d *decision) error {
 }
 
 // hasRoom returns a refusal when the project or the user has as many RUNNING runs as it may, or when that is not known now.
-func (c *Claim) hasRoom(v *data.View) error {
-	if c.Caps == (data.Caps{}) {
+func hasRoom(v *data.View, caps data.Caps, project, user string) error {
+	if caps == (data.Caps{}) {
 		return nil
 	}
-	project, user := data.Name{Project: c.Project}, data.Name{Project: c.Project, User: c.User}
-	_, counted := v.Running[c.Caps.Counts(c.Project, c.User)]
+	ofProject, ofUser := data.Name{Project: project}, data.Name{Project: project, User: user}
+	_, counted := v.Running[caps.Counts(project, user)]
 	switch {
 	case !counted:
 		return ErrUncounted
-	case c.Caps.Reached(user, v.Running[user]):
+	case caps.Reached(ofUser, v.Running[ofUser]):
 		return ErrUserFull
-	case c.Caps.Reached(project, v.Running[project]):
+	case caps.Reached(ofProject, v.Running[ofProject]):
 		return ErrProjectFull
 	}
 	return nil
@@ -94,11 +94,7 @@ func (c *Claim) sourcesExist(v *data.View) bool {
 
 // startRun makes a run RUNNING. The caller writes its row.
 func (d *decision) startRun(run *data.RunHead, c *Claim) {
-	d.moveRun(run, data.Running)
-	if c.Caps != (data.Caps{}) {
-		d.v.Running[data.Name{Project: c.Project}]++
-		d.v.Running[data.Name{Project: c.Project, User: c.User}]++
-	}
+	d.execute(run, c.Caps)
 	run.Owner, run.Answered, run.FinishedAt, run.ClaimedAt = c.Instance, false, nil, new(d.v.Now)
 	run.Spans++
 	for i := range d.v.Asked { // its span uses the answers
@@ -115,6 +111,15 @@ func (d *decision) startRun(run *data.RunHead, c *Claim) {
 	}
 }
 
+// execute makes a run RUNNING and counts it for the limits over all servers. The caller writes its row.
+func (d *decision) execute(run *data.RunHead, caps data.Caps) {
+	d.moveRun(run, data.Running)
+	if caps != (data.Caps{}) {
+		d.v.Running[data.Name{Project: run.Project}]++
+		d.v.Running[data.Name{Project: run.Project, User: run.User}]++
+	}
+}
+
 func (d *decision) putSpan(c *Claim) {
 	span := c.Span
 	d.put(&span)
@@ -122,10 +127,13 @@ func (d *decision) putSpan(c *Claim) {
 	d.out.Events = append(d.out.Events, c.Events...)
 }
 
-// TakeOver moves a RUNNING run from the dead owner From to Instance, which continues the run's span with Events behind Last.
+// TakeOver moves a RUNNING run from the dead owner From to Instance, which continues the run's span with Events behind Last. A run that was
+// parked and is QUEUED now becomes RUNNING again.
 type TakeOver struct {
 	Thread, Run    int64
 	From, Instance string
+	Queued         *data.Name // the thread's project and user, if the run is QUEUED
+	Caps           data.Caps
 	Last           int64 // of the log, on which the events were prepared
 	Attempt        int
 	Rows           data.Rows
@@ -134,13 +142,27 @@ type TakeOver struct {
 
 // Ask returns the rows that the decision needs to see.
 func (c *TakeOver) Ask() data.Ask {
-	return data.Ask{Thread: c.Thread, Runs: []int64{c.Run}, Owner: c.From}
+	ask := data.Ask{Thread: c.Thread, Runs: []int64{c.Run}, Owner: c.From}
+	if c.Queued != nil {
+		ask.Counts = c.Caps.Counts(c.Queued.Project, c.Queued.User)
+	}
+	return ask
 }
 
 func (c *TakeOver) decide(d *decision) error {
 	run, err := d.leftRun(c.Run, c.From, c.Last)
 	if err != nil {
 		return err
+	}
+	if run.Status != data.Running {
+		if n := next(d.v, openRuns(d.v)); n.Do != data.ToClaim || n.Run.Key != c.Run || c.Queued == nil {
+			return ErrNotClaimed
+		}
+		if err := hasRoom(d.v, c.Caps, c.Queued.Project, c.Queued.User); err != nil {
+			return err
+		}
+		d.execute(run, c.Caps)
+		run.Answered = false
 	}
 	run.Owner, run.Attempt, run.ClaimedAt = c.Instance, c.Attempt, new(d.v.Now)
 	d.putHead(run)
@@ -149,12 +171,13 @@ func (c *TakeOver) decide(d *decision) error {
 	return nil
 }
 
-// Release gives up a RUNNING run without an event, so that another instance takes it over. It does not count as a
-// crash.
+// Release gives up a RUNNING run, so that another instance takes it over: at once, or when the run's wait is due. It does not count as a
+// crash. From the moment of parking the run belongs to no connection.
 type Release struct {
 	Thread, Run int64
 	Instance    string
-	Mark        string // the run's owner afterwards: see data.ReleasedBy
+	Mark        string      // the run's owner afterwards: see data.ReleasedBy
+	Waits       *data.Waits // parks the run; nil for a run that goes on at once
 }
 
 // Ask returns the rows that the decision needs to see.
@@ -165,21 +188,44 @@ func (c *Release) decide(d *decision) error {
 	if err != nil {
 		return err
 	}
+	if c.Waits != nil && !d.v.CancelAsked[run.Key] { // a successor ends the run that is to be cancelled
+		d.moveRun(run, data.Waiting)
+		run.Waits = c.Waits
+		d.put(&data.RunTie{Key: run.Key})
+	}
 	run.Owner, run.Attempt = c.Mark, 0
 	d.putHead(run)
 	return nil
 }
 
-// ownedRun returns a run that is RUNNING under owner.
+// Wake queues a WAITING run whose wait is due, before all others of its user.
+type Wake struct{ Thread, Run int64 }
+
+// Ask returns the rows that the decision needs to see.
+func (c *Wake) Ask() data.Ask { return data.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
+
+func (c *Wake) decide(d *decision) error {
+	run := d.v.Run(c.Run)
+	if run == nil || run.Status != data.Waiting || run.Waits == nil || run.Waits.Due.After(d.v.Now) {
+		return ErrMoved
+	}
+	mark := run.Owner
+	d.continueRun(run)
+	run.Owner = mark
+	d.putHead(run)
+	return nil
+}
+
+// ownedRun returns a run with an open span of owner.
 func (d *decision) ownedRun(key int64, owner string) (*data.RunHead, error) {
 	run := d.v.Run(key)
-	if run == nil || run.Status != data.Running || run.Owner != owner {
+	if run == nil || owner == "" || run.Owner != owner {
 		return nil, ErrSettled
 	}
 	return run, nil
 }
 
-// leftRun returns a run that is RUNNING under an owner that cannot write any more, if nothing was written behind last. An owner
+// leftRun returns a run with an open span of an owner that cannot write any more, if nothing was written behind last. An owner
 // that is named again would not do: the run may have had, and lost, another one since the command was prepared.
 func (d *decision) leftRun(key int64, owner string, last int64) (*data.RunHead, error) {
 	run, err := d.ownedRun(key, owner)

@@ -52,9 +52,9 @@ type Move struct {
 	From, To data.Status  // From is "" for a new run
 }
 
-// Busy reports whether a run of the thread is QUEUED or RUNNING.
+// Busy reports whether a run of the thread is QUEUED, RUNNING or parked.
 func (d *Decided) Busy() bool {
-	return slices.ContainsFunc(d.Open, func(r data.RunHead) bool { return r.Status != data.Waiting })
+	return slices.ContainsFunc(d.Open, data.RunHead.Busies)
 }
 
 // Decide decides c. It updates v for the next decision about the same thread.
@@ -157,6 +157,9 @@ func (d *decision) moveRun(run *data.RunHead, to data.Status) {
 	}
 	d.out.Moves = append(d.out.Moves, Move{*run, run.Status, to})
 	run.Status = to
+	if to != data.Queued {
+		run.Waits = nil
+	}
 	if to != data.Running {
 		run.Owner = ""
 	}
@@ -226,10 +229,10 @@ func (d *decision) advanceThread(last, seq int64) {
 	d.put(&row)
 }
 
-// waitingRun returns the thread's run that is WAITING, nil when there is none.
+// waitingRun returns the thread's run that waits for a person, nil when there is none.
 func waitingRun(v *data.View) *data.RunHead {
 	for i := range v.Runs {
-		if v.Runs[i].Status == data.Waiting {
+		if v.Runs[i].Status == data.Waiting && !v.Runs[i].Parked() {
 			return &v.Runs[i]
 		}
 	}
@@ -291,8 +294,10 @@ func next(v *data.View, runs []data.RunHead) Next {
 	switch {
 	case isReplaced(runs, head):
 		return Next{data.ToCancel, *head}
-	case head.Status == data.Waiting && queued && onlyFrontend(v, head.Key):
+	case head.Status == data.Waiting && !head.Parked() && queued && onlyFrontend(v, head.Key):
 		return Next{data.ToCancel, *head} // the next run does not wait for the client's tools
+	case head.Status == data.Waiting && head.Waits != nil:
+		return Next{data.ToWake, *head}
 	case head.Status == data.Queued:
 		return Next{data.ToClaim, *head}
 	}

@@ -19,7 +19,8 @@ type Finish struct {
 	Span        data.Span   // with its Last, the terminal event
 	Seq         int64       // of the thread's last message afterwards
 	State       json.RawMessage
-	Inbox       int64 // of a cancelled run: key of the last message read from its inbox, 0 for none
+	Waits       *data.Waits // of a run that is WAITING for an answer too
+	Inbox       int64       // of a cancelled run: key of the last message read from its inbox, 0 for none
 	Error       *agui.OutputError
 	Node        string // that has failed, for the log; empty for a run of one agent
 	Trace       string // the run's traceparent, for the log
@@ -47,7 +48,7 @@ func (c *Finish) decide(d *decision) error {
 	}
 	if c.To == data.Waiting {
 		d.moveRun(run, data.Waiting)
-		run.Attempt = 0
+		run.Attempt, run.Waits = 0, c.Waits
 		if answers(d.v, run.Key) > 0 { // they came while it was executed
 			d.continueRun(run)
 		}
@@ -96,7 +97,7 @@ func (c *Finish) subject(d *decision) (*data.RunHead, error) {
 	run, err := d.run(c.Run)
 	switch {
 	case err != nil:
-	case run.Status != data.Waiting && run.Status != data.Queued:
+	case run.Status != data.Waiting && run.Status != data.Queued, run.Unowned(): // its open span ends
 		err = ErrStale
 	case openRuns(d.v)[0].Key != run.Key: // whose events come first
 		err = ErrNotClaimed

@@ -9,10 +9,14 @@ func placeOf(v *data.View, n Next) data.Place {
 	if n.Do == data.NoTodo {
 		return data.Place{ThreadKey: v.Thread.Key}
 	}
-	return data.Place{
+	p := data.Place{
 		ThreadKey: v.Thread.Key, Todo: n.Do, RunKey: n.Run.Key, Project: n.Run.Project, User: n.Run.User, Workflow: n.Run.WorkflowID,
 		Agent: n.Run.Agent, Answered: n.Run.Answered, Since: n.Run.QueuedAt,
 	}
+	if n.Do == data.ToWake {
+		p.Since = n.Run.Waits.Due
+	}
+	return p
 }
 
 // putPlace writes the thread's row in the queue if the decision has changed it, or repairs it.

@@ -275,7 +275,7 @@ func (c *Start) replacesRuns() bool {
 
 // admit refuses a run that its thread's runs, the budgets or a queue's limit do not allow.
 func (c *Start) admit(v *data.View, waiting *data.RunHead, begins bool) error {
-	busy := slices.ContainsFunc(v.Runs, func(r data.RunHead) bool { return r.Status == data.Queued || r.Status == data.Running })
+	busy := slices.ContainsFunc(openRuns(v), data.RunHead.Busies)
 	if busy && c.Multitask == RejectRun {
 		return ErrThreadBusy
 	}
@@ -312,7 +312,7 @@ func (d *decision) replaceRuns() []data.Replaced {
 // startsNow reports whether the new run starts at once: its claim matches the thread, no run comes first, and no limit is reached.
 func (c *Start) startsNow(v *data.View, fresh int) bool {
 	return c.Claim != nil && fresh == len(c.Messages) && len(openRuns(v)) == 0 &&
-		c.Claim.Basis.Last == v.Thread.LastEventID && c.Claim.Basis.Seq == v.Thread.LastSeq && c.Claim.sourcesExist(v) && c.Claim.hasRoom(v) == nil
+		c.Claim.Basis.Last == v.Thread.LastEventID && c.Claim.Basis.Seq == v.Thread.LastSeq && c.Claim.sourcesExist(v) && hasRoom(v, c.Claim.Caps, c.Claim.Project, c.Claim.User) == nil
 }
 
 // unknownMessages returns the messages that the thread does not have.

@@ -10,9 +10,11 @@ import (
 
 // Counts are of the runs of an engine, since it began.
 type Counts struct {
-	Released      atomic.Int64 // runs
+	Released      atomic.Int64 // runs that another instance executes
 	Agents, Tools atomic.Int64 // that ignored their done context and were abandoned
 	Lingering     atomic.Int64 // of these, the ones that have not returned yet
+
+	marks atomic.Int64 // owners that released and parked runs were left with
 }
 
 // pluginCalls are a run's calls of plugin code. Each call has its own goroutine and cannot be killed, only abandoned.

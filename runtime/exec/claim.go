@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/commit"
@@ -39,7 +40,7 @@ func (l *Live) Claim(ctx context.Context, th *data.Thread, run *data.Run, queued
 
 // begins makes the run live and executes it, as decided.
 func (l *Live) begins(out *decide.Decided) {
-	l.run.RunHead = out.Run
+	l.run.RunHead, l.began = out.Run, time.Now()
 	l.offer = l.cfg.Offers.hold()
 	ctx, traced := l.cfg.Tracer.Begin(l.cfg.Tracer.Within(l.cfg.Abandoned, l.input.Trace), l.op(OpRun, l.run.WorkflowID, ""))
 	l.traced = traced

@@ -25,7 +25,8 @@ type Ending struct {
 	node   string // that has failed, in a workflow
 	answer string
 	result json.RawMessage
-	by     decide.By // the requester of the end
+	by     decide.By   // the requester of the end
+	waits  *data.Waits // of a run that is WAITING for an answer too
 }
 
 // completed returns the ending of a run with all nodes at rest: it waits when one of them does.
@@ -119,7 +120,7 @@ func (l *Live) ending(e Ending, closers *commit.Item, owner string, again bool) 
 	tail := &commit.Item{}
 	c := &decide.Finish{
 		Thread: l.span.Thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.Row, State: l.span.NewState(), Error: e.err,
-		Node: e.node, By: e.by, Trace: l.input.Trace,
+		Node: e.node, By: e.by, Trace: l.input.Trace, Waits: e.waits,
 	}
 	if e.status == data.Cancelled && (again || l.Inbox.Load() > 0) {
 		queued, err := l.waiting()

@@ -41,7 +41,8 @@ func (l *Live) Execute() {
 // nodeResult is the result of a node: completed, waiting, interrupted, or failed with the error that clients see.
 type nodeResult struct {
 	waiting     bool
-	interrupted bool // its worker is called again in the same step
+	rests       *resting // its worker waits for a time
+	interrupted bool     // its worker is called again in the same step
 	failed      *agui.OutputError
 	node        string
 }
@@ -61,6 +62,7 @@ func (l *Live) execute() {
 		return
 	}
 	results := make(chan nodeResult, len(l.nodes.Graph.Nodes))
+	var rests []resting
 	for running := 0; ; {
 		if limit.Err() != nil { // before any error that its workers return because of it
 			l.overrun(context.Cause(limit))
@@ -74,9 +76,13 @@ func (l *Live) execute() {
 			l.Settle(FailedWith(l.explain(l.run.WorkflowID, err)))
 			return
 		}
+		var start []*execution
+		rests, start = due(rests, l.now())
 		for _, n := range ready {
+			start = append(start, &execution{l: l, limit: limit, n: n, in: in})
+		}
+		for _, x := range start {
 			running++
-			x := &execution{l: l, limit: limit, n: n, in: in}
 			if l.run.Agent != "" { // the run has no other node to look after
 				results <- x.execute()
 				continue
@@ -88,13 +94,17 @@ func (l *Live) execute() {
 			})
 		}
 		if running == 0 {
-			l.Settle(l.completed())
+			l.pause(rests)
 			return
 		}
 		select {
+		case <-l.nextDue(rests):
 		case r := <-results:
 			running--
 			l.handOver()
+			if r.rests != nil {
+				rests = append(rests, *r.rests)
+			}
 			if r.failed != nil && limit.Err() == nil {
 				e := FailedWith(r.failed)
 				e.node = r.node

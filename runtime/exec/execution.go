@@ -60,6 +60,10 @@ func (x *execution) begin() error {
 		return x.l.span.Gate()
 	}
 	if x.st = x.l.nodes.Open(x.n); x.st != nil {
+		if x.st.Status == data.Waiting { // it has rested
+			x.l.nodes.Go(x.st)
+			x.l.put(x.l.nodes.Rows(x.st)...)
+		}
 		return nil
 	}
 	now := x.l.nodes.Scene(x.in.Query, x.l.span.State(), x.n)
@@ -96,6 +100,9 @@ func (x *execution) attempt() nodeResult {
 	if x.st.Input != data.Shown(in.Query) { // otherwise the step has the run's query; the row may hold only its beginning
 		in.Query = x.st.Input
 	}
+	x.l.mu.Lock()
+	delete(x.l.naps, x.st.Number)
+	x.l.mu.Unlock()
 	x.l.rests.enter(x.st.Number)
 	out, err := x.call(ctx, in)
 	x.l.rests.leave(x.st.Number)
@@ -187,7 +194,16 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	x.s.w.Ended = true
 	x.l.turn.Broadcast()
 	var r nodeResult
+	until, rests := x.l.naps[x.st.Number]
 	switch {
+	case rests && errors.Is(err, plugins.ErrWaiting) && !x.l.journal.Asks(x.st.Number):
+		x.l.nodes.Wait(x.st)
+		it.Rows = append(it.Rows, x.l.nodes.Rows(x.st)...)
+		if err := (&repair{l: x.l, it: it, s: x.s}).interrupt(); err != nil {
+			x.l.log().Error("step could not be interrupted", "error", err)
+		}
+		x.l.cfg.Commits.Add(it)
+		return nodeResult{rests: &resting{x, until}}
 	case errors.Is(err, plugins.ErrWaiting):
 		x.l.nodes.Wait(x.st)
 		r.waiting = true

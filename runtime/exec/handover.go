@@ -70,7 +70,8 @@ func (l *Live) release(anyway bool) {
 	l.mu.Lock()
 	due := (anyway || l.atRecord && l.working == 0 && !l.speaks() && !l.calling()) && l.shut(plugins.ErrStopping)
 	if due {
-		l.mark = data.ReleasedBy(l.cfg.Instance, l.cfg.Counts.Released.Add(1), l.released+1)
+		l.cfg.Counts.Released.Add(1)
+		l.mark = data.ReleasedBy(l.cfg.Instance, l.cfg.Counts.marks.Add(1), l.released+1)
 	}
 	l.mu.Unlock()
 	if due {
@@ -123,7 +124,7 @@ func (l *Live) writeRelease() {
 		return
 	}
 	it := l.item()
-	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.cfg.Instance, Mark: l.mark}
+	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.cfg.Instance, Mark: l.mark, Waits: l.waits}
 	it.Then = func(*decide.Decided) { l.cfg.Engine.Forget(l) }
 	l.mark = ""
 	l.cfg.Commits.Add(it)

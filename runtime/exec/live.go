@@ -70,6 +70,10 @@ type Live struct {
 	interruptions int // of its workers and tools since its last record
 	spending      budget.RunUse
 
+	began time.Time         // when it was claimed, by this process's clock
+	naps  map[int]time.Time // by step: the first end of a wait of its worker
+	waits *data.Waits       // with mark, of a run that is parked
+
 	working  int  // Dos with a running function, or a result that is not stored yet
 	atRecord bool // a worker waits at a record until the run is released
 	released int  // how often the run was released since its last record
@@ -105,7 +109,7 @@ func New(cfg *Config, run *data.Run) *Live {
 	l := &Live{
 		cfg: cfg, run: *run, offer: cfg.Offers.current(),
 		agentPlaces: places{most: maxSubagents}, callPlaces: places{most: plugins.MaxCalls},
-		journal: journal.New(), over: make(chan struct{}), rests: rests{queue: cfg.Queue, nodes: make(map[int]*uses)},
+		journal: journal.New(), naps: make(map[int]time.Time), over: make(chan struct{}), rests: rests{queue: cfg.Queue, nodes: make(map[int]*uses)},
 		history: history{turn: make(chan struct{}, 1)}, calls: pluginCalls{counts: &cfg.Counts, grace: cfg.Grace, all: make(map[*pluginCall]struct{})},
 	}
 	l.calls.log, l.released = l.log, run.Releases()

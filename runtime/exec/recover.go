@@ -33,20 +33,22 @@ func TakeOver(ctx context.Context, cfg *Config, run *data.Run, reserved *queue.R
 		return false, fail(ctx, cfg, run, fromLog, &agui.OutputError{Code: e.Code, Message: e.Message}, nil, nil)
 	}
 	l.mu.Lock()
-	err = (&repair{l: l, it: it}).interrupt()
+	if err = (&repair{l: l, it: it}).interrupt(); err == nil {
+		err = l.wakes(it)
+	}
 	l.mu.Unlock()
 	if err != nil {
 		return false, fail(ctx, cfg, run, fromRows, unreadable, err, nil)
 	}
 	l.rests.reserved, l.spoke = reserved, true
-	err = cfg.Engine.Decide(&commit.Item{
-		Owner: l.owner(), Records: it.Records,
-		Command: &decide.TakeOver{
-			Thread: run.ThreadKey, Run: run.Key, From: run.Owner, Instance: cfg.Instance, Last: l.span.Last() - int64(len(it.Events)), Attempt: run.Attempt,
-			Rows: it.Rows, Events: it.Events,
-		},
-		Then: l.begins,
-	})
+	c := &decide.TakeOver{
+		Thread: run.ThreadKey, Run: run.Key, From: run.Owner, Instance: cfg.Instance, Last: l.span.Last() - int64(len(it.Events)), Attempt: run.Attempt,
+		Rows: it.Rows, Events: it.Events,
+	}
+	if run.Status == data.Queued {
+		c.Queued, c.Caps = &data.Name{Project: run.Project, User: run.User}, cfg.Caps
+	}
+	err = cfg.Engine.Decide(&commit.Item{Owner: l.owner(), Records: it.Records, Command: c, Then: l.begins})
 	if err == nil {
 		l.log().Info("run is taken over", "agent", run.WorkflowID, "from", run.Owner, "attempt", run.Attempt)
 		return true, nil

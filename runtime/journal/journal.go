@@ -147,6 +147,19 @@ func (j *Journal) MayAsk() error {
 	return nil
 }
 
+// Asks reports whether a step, or the run, has an open question.
+func (j *Journal) Asks(step int) bool {
+	for _, in := range j.questions {
+		if in.Step == step || in.Step == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Asking reports whether any question is open.
+func (j *Journal) Asking() bool { return len(j.questions) > 0 }
+
 // AsksClient reports whether the client has been asked for a call.
 func (j *Journal) AsksClient(call string) bool {
 	in := j.questions[call]

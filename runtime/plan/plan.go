@@ -222,9 +222,23 @@ func (p *Plan) Complete(st *data.Step, text string, output json.RawMessage) {
 // Output returns the output of the run.
 func (p *Plan) Output() json.RawMessage { return p.Graph.Output(p.nodes) }
 
+// Go lets a step and its node go on after a wait.
+func (p *Plan) Go(st *data.Step) { st.Status, p.nodes[st.NodeID].Status = data.Running, data.Running }
+
+// Rouse sets the waiting nodes to running whose steps ask nothing, and returns their steps.
+func (p *Plan) Rouse(asks func(step int) bool) (steps []*data.Step) {
+	for _, st := range p.steps {
+		if st.Status == data.Waiting && !asks(st.Number) {
+			p.Go(st)
+			steps = append(steps, st)
+		}
+	}
+	return steps
+}
+
 // Resume sets the waiting nodes that have something to do to running, and returns their steps. A node stays as it is while it has open
 // questions and no answer, of its own or to a question of the run.
-func (p *Plan) Resume(all []data.Interrupt) (steps []*data.Step) {
+func (p *Plan) Resume(all []data.Interrupt) []*data.Step {
 	open, answered := make(map[int]bool), make(map[int]bool)
 	for i := range all {
 		switch all[i].Status {
@@ -234,13 +248,7 @@ func (p *Plan) Resume(all []data.Interrupt) (steps []*data.Step) {
 			answered[all[i].Step] = true
 		}
 	}
-	for _, st := range p.steps {
-		if st.Status == data.Waiting && (!open[st.Number] || answered[st.Number] || answered[0]) {
-			st.Status, p.nodes[st.NodeID].Status = data.Running, data.Running
-			steps = append(steps, st)
-		}
-	}
-	return steps
+	return p.Rouse(func(step int) bool { return open[step] && !answered[step] && !answered[0] })
 }
 
 // Limits of the latest progress messages in a node's row.

@@ -62,7 +62,7 @@ func (t *Tail) Settled(ctx context.Context, limit int) (Snapshot, error) {
 	return s, err
 }
 
-// Growing returns a snapshot of a thread whose run another instance executes, up to its last stored event. It fails with ErrChanged if there
+// Growing returns a snapshot of a thread whose run another instance executes, or that waits in its span, up to its last stored event. It fails with ErrChanged if there
 // is no such run.
 func (t *Tail) Growing(ctx context.Context) (Snapshot, error) {
 	store := t.logs.cfg.Store
@@ -74,7 +74,7 @@ func (t *Tail) Growing(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	i := slices.IndexFunc(open, func(r data.RunHead) bool { return r.Status == data.Running })
+	i := slices.IndexFunc(open, func(r data.RunHead) bool { return r.Owner != "" })
 	if i < 0 {
 		return Snapshot{}, ErrChanged
 	}

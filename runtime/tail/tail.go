@@ -103,7 +103,7 @@ func (t *Tail) Learn(ctx context.Context) error {
 			t.known, t.committed = true, max(t.committed, last)
 			t.busy = false
 			for i := range open {
-				t.busy = t.busy || open[i].Status != data.Waiting
+				t.busy = t.busy || open[i].Busies()
 			}
 		}
 		t.mu.Unlock()

@@ -86,11 +86,7 @@ func (d dispatcher) Claim(head *data.RunHead, reserved *queue.Reservation) error
 		if en.Stopping() {
 			return commit.ErrStopping
 		}
-		it, err := commit.RetryUnavailable(en.abandoned, func() (*commit.Item, error) { return en.claiming(en.abandoned, head, reserved) })
-		if err != nil {
-			return err
-		}
-		err = en.decide(it)
+		err := en.claim(en.abandoned, head, reserved)
 		switch {
 		case errors.Is(err, decide.ErrUncounted) && attempt < countAttempts:
 			commit.Pause(en.abandoned, attempt)
@@ -153,23 +149,47 @@ func (d dispatcher) pause(run *data.RunHead, err error) {
 	}
 }
 
-// claiming prepares the claim of a queued run that has a reservation.
-func (en *Engine) claiming(ctx context.Context, head *data.RunHead, reserved *queue.Reservation) (*commit.Item, error) {
+// claim begins or continues a queued run that has a reservation, or takes it over after a wait.
+func (en *Engine) claim(ctx context.Context, head *data.RunHead, reserved *queue.Reservation) error {
+	var woken *data.Run
+	it, err := commit.RetryUnavailable(ctx, func() (it *commit.Item, err error) {
+		it, woken, err = en.claiming(ctx, head, reserved)
+		return it, err
+	})
+	switch {
+	case err != nil:
+		return err
+	case woken == nil:
+		return en.decide(it)
+	}
+	begins, err := exec.TakeOver(ctx, en.exec, woken, reserved)
+	if err == nil && !begins { // it has failed
+		err = decide.ErrNotClaimed
+	}
+	return err
+}
+
+// claiming prepares the claim of a queued run that has a reservation, or returns the run if it has waited in its span.
+func (en *Engine) claiming(ctx context.Context, head *data.RunHead, reserved *queue.Reservation) (*commit.Item, *data.Run, error) {
 	th, run, queued, err := unexecuted(ctx, en.store, head.ThreadKey, head.Key)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if run.Status != data.Queued {
-		return nil, decide.ErrNotClaimed
+		return nil, nil, decide.ErrNotClaimed
+	}
+	if run.Unowned() {
+		return nil, &run, nil
 	}
 	l := exec.New(en.exec, &run)
 	if err := l.Unfit(); err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnfit, err)
+		return nil, nil, fmt.Errorf("%w: %w", errUnfit, err)
 	}
 	if en.exec.Engine.Declines(l) {
-		return nil, queue.ErrElsewhere
+		return nil, nil, queue.ErrElsewhere
 	}
-	return l.Claim(ctx, &th, &run, queued, reserved)
+	it, err := l.Claim(ctx, &th, &run, queued, reserved)
+	return it, nil, err
 }
 
 // Declines implements engine: a run is left to others if some agents or tools of its workflow are lacking here.

@@ -67,7 +67,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 func (en *Engine) CancelUnanswered(of *data.RunHead, after int64, by decide.By) error {
 	return en.closeRun(of.ThreadKey, of.Key, exec.CancelledBy(by), func(run *data.Run, spans []data.Span) bool {
 		turn := slices.IndexFunc(spans, func(s data.Span) bool { return s.First > after })
-		return run.Project == of.Project && run.Status == data.Waiting && turn >= 0 && turn == len(spans)-1
+		return run.Project == of.Project && run.Status == data.Waiting && !run.Parked() && turn >= 0 && turn == len(spans)-1
 	})
 }
 
@@ -90,14 +90,19 @@ func unclaimed(run *data.Run, _ []data.Span) bool {
 	return run.Status == data.Waiting || run.Status == data.Queued
 }
 
-// closeRun ends a run that is not executed with a span that says so: a waiting or answered run, or one that cannot be
-// claimed. It fails with errGoesOn unless still accepts the run.
+// closeRun ends a run that is not executed: with its open span if it has waited in that, else with a span that says so: a run that waits for
+// an answer, an answered one, or one that cannot be claimed. It fails with errGoesOn unless still accepts the run.
 func (en *Engine) closeRun(threadKey, key int64, e exec.Ending, still func(*data.Run, []data.Span) bool) error {
 	for {
+		var parked *data.Run
 		it, err := commit.RetryUnavailable(en.abandoned, func() (*commit.Item, error) {
 			th, run, queued, err := unexecuted(en.abandoned, en.store, threadKey, key)
 			if err != nil {
 				return nil, err
+			}
+			if parked = nil; run.Unowned() && still(&run, nil) {
+				parked = &run
+				return nil, nil
 			}
 			spans, err := en.store.Spans(en.abandoned, key)
 			if err != nil {
@@ -108,10 +113,17 @@ func (en *Engine) closeRun(threadKey, key int64, e exec.Ending, still func(*data
 			}
 			return exec.Close(en.abandoned, en.exec, &th, &run, spans, queued, e)
 		})
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case parked == nil:
+			err = en.decide(it)
+		default:
+			if err = exec.EndOrphan(en.abandoned, en.exec, parked, e); errors.Is(err, decide.ErrSettled) { // it was woken
+				err = errGoesOn
+			}
 		}
-		if err := en.decide(it); !errors.Is(err, decide.ErrStale) {
+		if !errors.Is(err, decide.ErrStale) {
 			return err
 		}
 	}

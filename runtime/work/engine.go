@@ -266,6 +266,7 @@ func (en *Engine) Begin(ctx context.Context) error {
 	en.Queue.Look(en.abandoned) // so that new runs know of those that wait
 	en.tasks.Go(func() { en.Queue.Run(en.abandoned) })
 	en.tasks.Go(en.expire)
+	en.tasks.Go(en.wake)
 	if !en.shared {
 		en.tasks.Go(en.takeSuspects)
 	} else {

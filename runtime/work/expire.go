@@ -62,6 +62,7 @@ func (en *Engine) expiresAt(at time.Time) {
 // The duties of an engine, which one instance of a cluster does for all until it ends.
 const (
 	dutyExpiry    = "expiry of questions"
+	dutyWakes     = "ends of waits"
 	dutyDeletions = "deletions of other servers"
 )
 

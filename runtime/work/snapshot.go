@@ -18,7 +18,7 @@ func (en *Engine) Snapshot(ctx context.Context, t *tail.Tail, limit int) (tail.S
 			return l.Snapshot(ctx, limit, en.await)
 		}
 		s, err := t.Settled(ctx, limit)
-		if en.shared && errors.Is(err, tail.ErrChanged) {
+		if errors.Is(err, tail.ErrChanged) {
 			return t.Growing(ctx)
 		}
 		return s, err
@@ -33,10 +33,7 @@ func (en *Engine) RunSnapshot(ctx context.Context, t *tail.Tail, run *data.Run) 
 			if l := en.runs.of(run.Key); l != nil {
 				return l.Snapshot(ctx, tail.LatestMessages, en.await)
 			}
-			if en.shared {
-				return t.Growing(ctx)
-			}
-			return tail.Snapshot{}, tail.ErrChanged
+			return t.Growing(ctx)
 		})
 	})
 }

@@ -89,6 +89,8 @@ func (en *Engine) logOutcome(it *commit.Item) {
 			waited := out.At.Sub(run.QueuedAt)
 			en.exec.Measures.Claimed(max(waited, 0))
 			say("run starts", slog.Int("generation", run.Generation), slog.String("queued", waited.Round(time.Millisecond).String()))
+		case m.To == data.Waiting && run.Parked():
+			say("run is parked", slog.Time("until", run.Waits.Due))
 		case m.To == data.Waiting:
 			say("run waits for an answer")
 		case m.To.Final():

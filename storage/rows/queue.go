@@ -28,9 +28,12 @@ SELECT thread_key FROM (
 	WHERE r.status = 'QUEUED' AND NOT EXISTS (SELECT 1 FROM queue q WHERE q.thread_key = r.thread_key) AND NOT EXISTS (
 		SELECT 1 FROM runs o WHERE o.thread_key = r.thread_key AND o.status IN ('RUNNING', 'WAITING'))
 	UNION
+	SELECT r.thread_key FROM runs r
+	WHERE r.status = 'WAITING' AND r.waits IS NOT NULL AND NOT EXISTS (SELECT 1 FROM queue q WHERE q.thread_key = r.thread_key)
+	UNION
 	SELECT q.thread_key FROM queue q
 	LEFT JOIN runs r ON r.key = q.run_key AND r.thread_key = q.thread_key AND r.status IN ('QUEUED', 'RUNNING', 'WAITING')
-	WHERE r.key IS NULL OR q.todo = 2 AND r.status <> 'QUEUED'
+	WHERE r.key IS NULL OR q.todo = 2 AND r.status <> 'QUEUED' OR q.todo = 3 AND r.status <> 'WAITING'
 ) AS misplaced ORDER BY thread_key LIMIT ?`
 
 	placeColumns = `q.thread_key, q.todo, q.run_key, q.project_id, q.user_id, q.workflow, q.agent, q.rank, q.since`
@@ -102,6 +105,10 @@ ORDER BY q.rank, q.since, q.thread_key LIMIT ?`
 SELECT ` + placeColumns + ` FROM queue q
 WHERE q.todo = 1 AND q.thread_key > ? ORDER BY q.thread_key LIMIT ?`
 
+	selectDue = `
+SELECT ` + placeColumns + ` FROM queue q
+WHERE q.todo = 3 AND q.since <= now() AND (q.since, q.thread_key) > (?, ?) ORDER BY q.since, q.thread_key LIMIT ?`
+
 	selectPosition = `
 SELECT ` + placeColumns + `, CASE q.todo WHEN 2 THEN 1 + (SELECT count(*) FROM (
 	SELECT 1 FROM queue ahead
@@ -146,6 +153,8 @@ func (r *Reader) Line(ctx context.Context, after data.Place, each data.Each, lim
 		return nil, nil
 	case each == data.EachCancel:
 		return placesOf(ctx, r.looks, selectCancels, after.ThreadKey, limit)
+	case each == data.EachDue:
+		return placesOf(ctx, r.looks, selectDue, sqldb.Time(after.Since), after.ThreadKey, limit)
 	case each == data.EachRow:
 		rank, since := after.Rank(), sqldb.Time(after.Since)
 		if after.ThreadKey == 0 {

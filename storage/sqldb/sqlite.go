@@ -16,6 +16,7 @@ import (
 var sqliteWords = []string{
 	"= ANY (?)", "IN (SELECT value FROM json_each(?))",
 	"clock_timestamp()", "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)",
+	"now()", "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)",
 	" FOR UPDATE", "",
 	" FOR NO KEY UPDATE SKIP LOCKED", "",
 	"LIMIT ?", "LIMIT +?",

@@ -44,6 +44,8 @@ func Run(t *testing.T, run func(t *testing.T, c Case) Outcome) {
 	}{
 		{"Records_ReplayAfterCrash", testRecords},
 		{"Records_ReplayAfterAnswer", testAnswer},
+		{"Wait_GoesOnWithRecords", testWaits},
+		{"Wait_SurvivesCrash", testWaitDies},
 		{"Do_RepeatsAfterCrash", testDoDies},
 		{"Do_DoesNotRecordFailure", testDoFails},
 		{"Places_InsideDo", testInsideDo},

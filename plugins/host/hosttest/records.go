@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -84,6 +85,61 @@ func testAnswer(t *testing.T, s *suite) {
 	if fmt.Sprint(asked) != "[one two]" {
 		t.Errorf("asked %v", asked)
 	}
+}
+
+// A wait ends once. What was recorded before is not done again, and branches wait beside each other.
+func testWaits(t *testing.T, s *suite) {
+	var done, slept atomic.Int64
+	out := s.check("1", Case{}, func(ctx context.Context, run *plugins.Run) (string, error) {
+		if err := run.Do(ctx, "before", nil, func(context.Context) error { done.Add(1); return nil }); err != nil {
+			return "", err
+		}
+		for _, key := range []string{"a", "b"} {
+			ctx := run.Branch(ctx, key)
+			run.Go(func() error {
+				if err := run.Sleep(ctx, 2200*time.Millisecond); err != nil {
+					return err
+				}
+				return run.Do(ctx, "after", nil, func(context.Context) error { slept.Add(1); return nil })
+			})
+		}
+		if err := run.SleepUntil(ctx, time.Now().Add(-time.Hour)); err != nil {
+			return "", err
+		}
+		if err := run.Sleep(ctx, 2300*time.Millisecond); err != nil {
+			return "", err
+		}
+		return fmt.Sprint(done.Load()), nil
+	})
+	if slept.Load() != 2 {
+		t.Errorf("%d branches have gone on, want each once", slept.Load())
+	}
+	if parked, woken := count(out.Events, agui.ParkedEvent), count(out.Events, agui.WokenEvent); parked == 0 || parked != woken {
+		t.Errorf("parked %d times, woken %d times", parked, woken)
+	}
+}
+
+// A crash during a wait does not prolong it: its end is recorded.
+func testWaitDies(t *testing.T, s *suite) {
+	var calls atomic.Int64
+	s.check("ok", Case{}, func(ctx context.Context, run *plugins.Run) (string, error) {
+		if err := run.Sleep(ctx, 2200*time.Millisecond); err != nil {
+			return "", err
+		}
+		if calls.Add(1) == 1 {
+			return "", s.die(ctx)
+		}
+		return "ok", run.SleepUntil(ctx, time.Now())
+	})
+}
+
+func count(events []agui.Event, name string) (n int) {
+	for _, ev := range events {
+		if c, ok := ev.(agui.Custom); ok && c.Name == name {
+			n++
+		}
+	}
+	return n
 }
 
 func testDoDies(t *testing.T, s *suite) {

@@ -81,13 +81,15 @@ func (db *Database) Misplaced(ctx context.Context, limit int) ([]int64, error) {
 			active[r.ThreadKey] = active[r.ThreadKey] || r.Status == data.Running || r.Status == data.Waiting
 		}
 		for _, r := range db.runs {
-			if r.Status == data.Queued && !active[r.ThreadKey] && db.queue[r.ThreadKey] == nil {
+			waits := r.Status == data.Waiting && r.Waits != nil
+			if (waits || r.Status == data.Queued && !active[r.ThreadKey]) && db.queue[r.ThreadKey] == nil {
 				threads = append(threads, r.ThreadKey)
 			}
 		}
 		for thread, p := range db.queue {
 			r := db.runs[p.RunKey]
-			if r == nil || r.ThreadKey != thread || r.Status.Final() || p.Todo == data.ToClaim && r.Status != data.Queued {
+			if r == nil || r.ThreadKey != thread || r.Status.Final() || p.Todo == data.ToClaim && r.Status != data.Queued ||
+				p.Todo == data.ToWake && r.Status != data.Waiting {
 				threads = append(threads, thread)
 			}
 		}
@@ -108,10 +110,16 @@ func (db *Database) Line(ctx context.Context, after data.Place, each data.Each, 
 			case data.EachRow:
 				return claims && p.SameLane(&after) && (after.ThreadKey == 0 || p.Compare(&after) > 0)
 			}
+			if each == data.EachDue {
+				return p.Todo == data.ToWake && !p.Since.After(db.clock()) && cmp.Or(p.Since.Compare(after.Since), cmp.Compare(p.ThreadKey, after.ThreadKey)) > 0
+			}
 			return p.Todo == data.ToCancel && p.ThreadKey > after.ThreadKey
 		}, func(a, b *placed) int {
-			if each == data.EachCancel {
+			switch each {
+			case data.EachCancel:
 				return cmp.Compare(a.ThreadKey, b.ThreadKey)
+			case data.EachDue:
+				return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ThreadKey, b.ThreadKey))
 			}
 			return cmp.Or(cmp.Compare(a.Project, b.Project), a.CompareLanes(&b.Place), a.Compare(&b.Place))
 		})

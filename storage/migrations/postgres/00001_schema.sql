@@ -100,7 +100,8 @@ CREATE TABLE runs (
     queued_at         timestamptz NOT NULL,
     started_at        timestamptz,
     finished_at       timestamptz,
-    claimed_at        timestamptz -- last, or taken over
+    claimed_at        timestamptz, -- last, or taken over
+    waits             text -- of a WAITING run, beside its questions, and when they are due
 ) WITH (
     autovacuum_analyze_threshold = 2000, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = 2000
 );
@@ -123,14 +124,14 @@ CREATE INDEX runs_asked ON runs (owner_instance) WHERE cancel_asked IS NOT NULL;
 -- What each thread needs so that its runs go on, written by the decisions about the thread.
 CREATE TABLE queue (
     thread_key bigint PRIMARY KEY,
-    todo       smallint NOT NULL, -- 1 cancel, 2 claim
+    todo       smallint NOT NULL, -- 1 cancel, 2 claim, 3 wake
     run_key    bigint NOT NULL,
     project_id text COLLATE "C" NOT NULL,
     user_id    text COLLATE "C" NOT NULL,
     workflow   text COLLATE "C" NOT NULL, -- the run's workflow_id
     agent      text COLLATE "C" NOT NULL,
     rank       smallint NOT NULL, -- 1 for an answered run, otherwise 2
-    since      timestamptz NOT NULL, -- when the run was queued
+    since      timestamptz NOT NULL, -- when the run was queued, or its wait is due
     taken_until timestamptz NOT NULL DEFAULT '-infinity' -- until when a server has the row, and others leave it out
 ) WITH (
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 2000000000
@@ -139,6 +140,7 @@ CREATE TABLE queue (
 CREATE INDEX queue_lanes ON queue (project_id, user_id, workflow, agent, rank, since, thread_key) WHERE todo = 2;
 CREATE INDEX queue_user ON queue (project_id, user_id, rank, since, thread_key) WHERE todo = 2; -- positions
 CREATE INDEX queue_cancel ON queue (thread_key) WHERE todo = 1;
+CREATE INDEX queue_wake ON queue (since, thread_key) WHERE todo = 3;
 
 CREATE TABLE run_inputs (
     run_key          bigint PRIMARY KEY,

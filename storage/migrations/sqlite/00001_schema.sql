@@ -90,7 +90,8 @@ CREATE TABLE runs (
     queued_at         INTEGER NOT NULL,
     started_at        INTEGER,
     finished_at       INTEGER,
-    claimed_at        INTEGER -- last, or taken over
+    claimed_at        INTEGER, -- last, or taken over
+    waits             TEXT -- of a WAITING run, beside its questions, and when they are due
 ) STRICT;
 CREATE INDEX runs_user ON runs (project_id, user_id, status, created_at);
 CREATE INDEX runs_status ON runs (project_id, status, created_at);
@@ -107,19 +108,20 @@ CREATE INDEX runs_asked ON runs (owner_instance) WHERE cancel_asked IS NOT NULL;
 -- What each thread needs so that its runs go on, written by the decisions about the thread.
 CREATE TABLE queue (
     thread_key INTEGER PRIMARY KEY,
-    todo       INTEGER NOT NULL, -- 1 cancel, 2 claim
+    todo       INTEGER NOT NULL, -- 1 cancel, 2 claim, 3 wake
     run_key    INTEGER NOT NULL,
     project_id TEXT NOT NULL,
     user_id    TEXT NOT NULL,
     workflow   TEXT NOT NULL, -- the run's workflow_id
     agent      TEXT NOT NULL,
     rank       INTEGER NOT NULL, -- 1 for an answered run, otherwise 2
-    since      INTEGER NOT NULL -- when the run was queued
+    since      INTEGER NOT NULL -- when the run was queued, or its wait is due
 ) STRICT;
 -- A lane is what has the first four columns in common.
 CREATE INDEX queue_lanes ON queue (project_id, user_id, workflow, agent, rank, since, thread_key) WHERE todo = 2;
 CREATE INDEX queue_user ON queue (project_id, user_id, rank, since, thread_key) WHERE todo = 2; -- positions
 CREATE INDEX queue_cancel ON queue (thread_key) WHERE todo = 1;
+CREATE INDEX queue_wake ON queue (since, thread_key) WHERE todo = 3;
 
 CREATE TABLE run_inputs (
     run_key          INTEGER PRIMARY KEY,
