@@ -240,8 +240,9 @@ func (h *RunHead) Releases() int {
 
 // Waits are waits of a run that no answer ends.
 type Waits struct {
-	Due time.Time `json:"due"` // when the run goes on, by the database's clock
-	All []Wait    `json:"all"` // the first MostShownWaits in the order of their ends
+	Since time.Time `json:"since"` // when the run began to wait
+	Due   time.Time `json:"due"`   // when the run goes on, by the database's clock
+	All   []Wait    `json:"all"`   // the first MostShownWaits in the order of their ends
 }
 
 // Wait is a wait of a run for a time.

@@ -190,12 +190,21 @@ func (c *Release) decide(d *decision) error {
 	}
 	if c.Waits != nil && !d.v.CancelAsked[run.Key] { // a successor ends the run that is to be cancelled
 		d.moveRun(run, data.Waiting)
-		run.Waits = c.Waits
+		d.await(run, c.Waits)
 		d.put(&data.RunTie{Key: run.Key})
 	}
 	run.Owner, run.Attempt = c.Mark, 0
 	d.putHead(run)
 	return nil
+}
+
+// await has a run wait from now on.
+func (d *decision) await(run *data.RunHead, w *data.Waits) {
+	if w != nil {
+		w = new(*w)
+		w.Since = d.v.Now
+	}
+	run.Waits = w
 }
 
 // Wake queues a WAITING run whose wait is due, before all others of its user.

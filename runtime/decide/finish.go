@@ -48,7 +48,8 @@ func (c *Finish) decide(d *decision) error {
 	}
 	if c.To == data.Waiting {
 		d.moveRun(run, data.Waiting)
-		run.Attempt, run.Waits = 0, c.Waits
+		run.Attempt = 0
+		d.await(run, c.Waits)
 		if answers(d.v, run.Key) > 0 { // they came while it was executed
 			d.continueRun(run)
 		}

@@ -33,8 +33,8 @@ func TakeOver(ctx context.Context, cfg *Config, run *data.Run, reserved *queue.R
 		return false, fail(ctx, cfg, run, fromLog, &agui.OutputError{Code: e.Code, Message: e.Message}, nil, nil)
 	}
 	l.mu.Lock()
-	if err = (&repair{l: l, it: it}).interrupt(); err == nil {
-		err = l.wakes(it)
+	if err = l.wakes(it); err == nil {
+		err = (&repair{l: l, it: it}).interrupt()
 	}
 	l.mu.Unlock()
 	if err != nil {

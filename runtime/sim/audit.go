@@ -42,7 +42,11 @@ func (s *servers) settle() {
 	var rule Rule
 	var restless string
 	quiet := 0
-	for range 720 { // three minutes: several processes may have stood still in turn, and a run that was theirs waits until its server is calm
+	patience := 720
+	if s.h.sleeps() > 0 && s.h.Does(doClock) {
+		patience *= 20
+	}
+	for range patience { // three minutes: several processes may have stood still in turn, and a run that was theirs waits until its server is calm
 		if s.server() == nil {
 			return
 		}
@@ -98,7 +102,9 @@ func (p *process) restless() (Rule, string) {
 	}
 	waiting := make(map[int64]bool)
 	for i := range runs {
-		if r := &runs[i]; r.Status == runtime.Waiting {
+		if r := &runs[i]; r.Parked() {
+			return RuleStuck, fmt.Sprintf("run %s is parked", short(r.ID))
+		} else if r.Status == runtime.Waiting {
 			asks, why := p.waits(r)
 			if why != "" {
 				return RuleStuck, why
@@ -179,6 +185,7 @@ func (c *checker) audit() {
 		c.checkRows(v, f)
 		c.checkSnapshots(v)
 		c.checkStatuses(v)
+		c.checkWoken(v)
 		c.checkSteps(v)
 		c.checkRetired(v)
 		c.checkLimit(v)

@@ -424,7 +424,7 @@ func (c *checker) checkStatuses(v *view) {
 		case runtime.Cancelled:
 			ok = says == "cancelled" || r.ClosedEvent == 0 && e == nil || r.Generation > 1
 		case runtime.Waiting:
-			ok = says == "waiting"
+			ok = says == "waiting" || r.Parked()
 		}
 		if !ok {
 			c.find(RuleStatus, "run %s is %s, and its log says %s", short(r.ID), r.Status, says)
@@ -436,6 +436,30 @@ func (c *checker) checkStatuses(v *view) {
 			c.find(RuleStatus, "run %s is closed by event %d, and its row says %d", short(r.ID), e.id, r.ClosedEvent)
 		}
 	}
+}
+
+// checkWoken checks that each run that was parked has gone on or ended.
+func (c *checker) checkWoken(v *view) {
+	parked := make(map[string]bool)
+	for i := range v.log {
+		e := &v.log[i]
+		if e.id == 0 || e.run == "" || isReset(e.ev) {
+			continue
+		}
+		switch woken := isCustom(e.ev, agui.WokenEvent); {
+		case woken != parked[e.run] && woken:
+			c.find(RuleWoken, "run %s is woken by event %d, and was not parked", short(e.run), e.id)
+		case isCustom(e.ev, agui.ParkedEvent):
+			parked[e.run] = true
+			continue
+		}
+		parked[e.run] = false
+	}
+}
+
+func isCustom(ev agui.Event, name string) bool {
+	c, ok := ev.(agui.Custom)
+	return ok && c.Name == name
 }
 
 // checkSteps checks the rows of steps and nodes.

@@ -13,6 +13,7 @@ func Generate(seed uint64, servers int) *History {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 0x5eed)), w: weighs(seed)}
 	h := g.history(seed)
 	h.limit()
+	h.addSleeps()
 	if h.beside(cmp.Or(servers, serversOf(seed))); h.several() {
 		h.addScenes()
 	} else if h.PerProject+h.PerUser > 0 && h.Parts == 0 {
@@ -177,6 +178,35 @@ func (h *History) addScenes() {
 			scene(h, r, 1000*(i+1))
 		}
 	}
+}
+
+// addSleeps has workers sleep in a quarter of the histories.
+func (h *History) addSleeps() {
+	r := rand.New(rand.NewPCG(h.Seed, 0x51ee9))
+	if r.IntN(4) > 0 {
+		return
+	}
+	for _, steps := range h.Callers {
+		for i := range steps {
+			if s := &steps[i]; s.Script != nil && r.IntN(2) == 0 {
+				s.Script = sleepy(r, s.Script)
+			}
+		}
+	}
+}
+
+// sleepy returns a script with a sleep in it, or in an op of it that has a body.
+func sleepy(r *rand.Rand, s Script) Script {
+	at := r.IntN(len(s) + 1)
+	if at < len(s) && s[at].Name != "think" && (len(s[at].Body) > 0 && r.IntN(2) == 0 || len(s[at].Name) == 1) { // or of a node
+		s = slices.Clone(s)
+		s[at].Body = sleepy(r, s[at].Body)
+		return s
+	}
+	if len(s) > 0 && len(s[0].Name) == 1 {
+		return s // all ops are of nodes
+	}
+	return slices.Insert(slices.Clone(s), at, Op{Name: "sleep"})
 }
 
 // scenes are what several servers may get wrong in few histories, unless these are made for it. Each adds to a history. n numbers its steps.

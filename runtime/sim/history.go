@@ -151,6 +151,16 @@ func (h *History) troubled(t Trouble) bool {
 	return slices.ContainsFunc(h.Faults, func(f Fault) bool { return f.Trouble == t })
 }
 
+// sleeps counts the sleeps in the scripts.
+func (h *History) sleeps() (n int) {
+	for _, steps := range h.Callers {
+		for i := range steps {
+			n += steps[i].Script.count(func(op Op) bool { return op.Name == "sleep" })
+		}
+	}
+	return n
+}
+
 // Does reports whether the history has one of these actions.
 func (h *History) Does(what ...string) bool {
 	for _, steps := range h.Callers {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -28,6 +29,7 @@ type ledger struct {
 	rounds     map[round]int         // number of calls of each execution
 	recorded   map[string]bool       // processes and places of each Do that has returned its record
 	working    map[string][]*process // whose workers play at a place now
+	asleep     map[string]time.Time  // places of sleeps, and when they began
 }
 
 // approval is an answer to the approval of a call, whether or not the engine accepted it.
@@ -40,6 +42,7 @@ func newLedger(w *world) *ledger {
 	return &ledger{
 		w: w, inputs: make(map[string]string), reached: make(map[string]bool),
 		approvals: make(map[string][]approval), denials: make(map[string]bool), recorded: make(map[string]bool), rounds: make(map[round]int), working: make(map[string][]*process),
+		asleep: make(map[string]time.Time),
 	}
 }
 
@@ -69,6 +72,16 @@ func (l *ledger) asked(place string, in *plugins.Input, messages []agui.Message)
 		l.w.find(RuleInput, "%s: asked %s, and before %s", place, now, before)
 	}
 	l.inputs[place] = now
+}
+
+// sleeps returns when the sleep of a place began.
+func (l *ledger) sleeps(place string) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, is := l.asleep[place]; !is {
+		l.asleep[place] = time.Now()
+	}
+	return l.asleep[place]
 }
 
 // took records that a run's worker received a message.

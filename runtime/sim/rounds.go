@@ -42,9 +42,12 @@ func (c *checker) checkRounds(v *view) {
 		r := &v.runs[i]
 		waits := 0 // number of questions
 		for j := range v.log {
-			if e := &v.log[j]; e.id != 0 && e.run == r.ID && isEnd(e.ev) && outcome(e.ev) == "waiting" {
+			if e := &v.log[j]; e.id != 0 && e.run == r.ID && (isEnd(e.ev) && outcome(e.ev) == "waiting" || isCustom(e.ev, agui.ParkedEvent)) {
 				waits++
 			}
+		}
+		if r.WorkflowID == flow { // a node that sleeps may be called again while others are at work
+			waits += c.h.sleeps()
 		}
 		generations := 1
 		for _, s := range c.replies {

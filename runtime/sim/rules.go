@@ -50,6 +50,7 @@ const (
 	RuleFirst    Rule = "queue.first"     // a run that begins is the first of its thread
 	RuleCaps     Rule = "queue.limits"    // after every commit, no project and no user has more RUNNING runs than it may have on all servers
 	RuleTaken    Rule = "queue.taken"     // beside others, a server claims only rows that it has taken, and soon, or gives them back
+	RuleWoken    Rule = "run.woken"       // a run that is parked goes on once, in its span, and not before its time
 	RuleHang     Rule = "process.hang"    // everything ends
 	RuleModel    Rule = "model"           // the answer is the model's
 )

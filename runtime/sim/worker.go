@@ -230,6 +230,8 @@ func (pl *player) do(ctx context.Context, at string, op Op) error {
 		return run.State(map[string]any{"k" + fmt.Sprint(len(at)%3): at})
 	case "wait":
 		return pl.rest(ctx, 30*time.Millisecond)
+	case "sleep":
+		return pl.sleep(ctx, at)
 	case "long":
 		for n := range 5 {
 			part := Op{Name: "do", Body: Script{{Name: "half"}, {Name: "say"}}}
@@ -299,6 +301,17 @@ func (pl *player) rest(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// sleep has the run parked. It must not go on too early.
+func (pl *player) sleep(ctx context.Context, at string) error {
+	const d = 3 * time.Second
+	began := pl.w.ledger.sleeps(at)
+	err := pl.run.Sleep(ctx, d)
+	if slept := time.Since(began); err == nil && slept < d-time.Millisecond && !pl.w.h.Does(doClock) {
+		pl.w.find(RuleWoken, "%s: a sleep of %s is over after %s", at, d, slept)
+	}
+	return err
 }
 
 func (pl *player) call(ctx context.Context, at, tool string, args any) error {

@@ -49,7 +49,7 @@ func (en *Engine) Stats() Stats {
 	return s
 }
 
-// WaitOf returns why a run is QUEUED or has no slot, or nil. A QUEUED run that is about to begin has no reason, nor has an executing
+// WaitOf returns why a run is QUEUED, has no slot, or waits without a question, or nil. A QUEUED run that is about to begin has no reason, nor has an executing
 // one whose tools alone wait. It reads the queue as it is now; a database that does not answer gives no reason.
 func (en *Engine) WaitOf(ctx context.Context, run *data.RunHead) *queue.Wait {
 	if since, is := en.Fleet.Missing(run); is {
@@ -58,6 +58,10 @@ func (en *Engine) WaitOf(ctx context.Context, run *data.RunHead) *queue.Wait {
 	switch run.Status {
 	case data.Queued:
 		return en.Queue.WaitOf(ctx, run)
+	case data.Waiting:
+		if w := run.Waits; w != nil {
+			return &queue.Wait{Reason: string(w.All[0].Kind), Since: w.Since, Until: w.Due}
+		}
 	case data.Running:
 		if l := en.runs.of(run.Key); l != nil {
 			return l.WaitOf()
