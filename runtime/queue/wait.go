@@ -43,7 +43,7 @@ func (q *Queue) WaitOf(ctx context.Context, run *data.RunHead) *Wait {
 		return nil
 	}
 	w := &Wait{Reason: "thread_busy", Behind: open[0].ID, Position: at, Since: run.QueuedAt}
-	if slices.ContainsFunc(open, func(r data.RunHead) bool { return r.Status == data.Waiting }) {
+	if slices.ContainsFunc(open, func(r data.RunHead) bool { return !r.Busies() }) {
 		w.Reason = "thread_waiting"
 	}
 	return w

@@ -308,7 +308,7 @@ func (pl *player) sleep(ctx context.Context, at string) error {
 	const d = 3 * time.Second
 	began := pl.w.ledger.sleeps(at)
 	err := pl.run.Sleep(ctx, d)
-	if slept := time.Since(began); err == nil && slept < d-time.Millisecond && !pl.w.h.Does(doClock) {
+	if slept := time.Since(began); err == nil && slept < d-5*time.Millisecond && !pl.w.h.Does(doClock) {
 		pl.w.find(RuleWoken, "%s: a sleep of %s is over after %s", at, d, slept)
 	}
 	return err
