@@ -9,11 +9,11 @@ import (
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
-// growQueue adds rows of 3 projects, 20 users and 7 workflows, every hundredth to be cancelled.
+// growQueue adds rows of 3 projects, 20 users and 7 workflows, of every hundred one to be cancelled and one to be woken.
 const growQueue = `
 INSERT INTO queue (thread_key, todo, run_key, project_id, user_id, workflow, agent, rank, since)
 WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 20000)
-SELECT n, CASE n % 100 WHEN 0 THEN 1 ELSE 2 END, n, 'p' || (n % 3), 'u' || (n % 20), 'w' || (n % 7), '', 2, clock_timestamp() FROM counted`
+SELECT n, CASE n % 100 WHEN 0 THEN 1 WHEN 1 THEN 3 ELSE 2 END, n, 'p' || (n % 3), 'u' || (n % 20), 'w' || (n % 7), '', 2, clock_timestamp() FROM counted`
 
 // Line costs the same however long the queue is, and also with a plan of the time when it was empty: each row is found in the
 // index, and nothing is sorted.
@@ -30,6 +30,7 @@ func TestLine_FollowsItsIndex(t *testing.T) {
 				texts["selectLane"]:    "queue_lanes (project_id=? AND (user_id,workflow,agent,rank)>(?,?,?,?))",
 				texts["selectRows"]:    "queue_lanes (project_id=? AND user_id=? AND workflow=? AND agent=? AND (rank,since)>(?,?))",
 				texts["selectCancels"]: "queue_cancel (thread_key>?)",
+				texts["selectDue"]:     "queue_wake ((since,thread_key)>(?,?) AND since<?)",
 			} {
 				plan := planSQLite(t, db, when, db.d.Forms(query)[0])
 				if len(plan) != 1 || plan[0] != "0 SEARCH q USING INDEX "+want {
@@ -60,6 +61,7 @@ func TestLine_FollowsItsIndex(t *testing.T) {
 				"((project_id = $1) AND (user_id = $2) AND (workflow = $3) AND (agent = $4) AND (ROW(rank, since, thread_key) > ROW($5, $6, $7)))",
 			}},
 			texts["selectCancels"]: {"queue_cancel", []string{"(thread_key > $1)"}},
+			texts["selectDue"]:     {"queue_wake", []string{"((since <= now()) AND (ROW(since, thread_key) > ROW($1, $2)))"}},
 		}
 		prepare := func(query string) {
 			t.Helper()

@@ -19,6 +19,7 @@ SELECT t.key, t.removals, t.last_seq,
 		WHERE q.thread_key = t.key AND q.status IN ('QUEUED', 'RUNNING', 'WAITING') AND q.status = 'QUEUED')
 FROM threads t
 LEFT JOIN runs r ON r.thread_key = t.key AND r.status IN ('QUEUED', 'RUNNING', 'WAITING') AND r.owner_instance <> ''
+	AND CASE r.status WHEN 'QUEUED' THEN r.key ELSE 0 END >= 0
 WHERE t.key = ANY (?)`
 
 	// selectLatest reads the first rows behind places in logs, with the name of their run in its span. A row of events in two spans has none.

@@ -64,7 +64,7 @@ func testLogHeads(t *testing.T, f *fixture) {
 	run := f.runOf(t, thread, "run", data.Queued)
 	f.put(t, run, named(run))
 	want(data.LogHead{Busy: true})
-	run.Status = data.Running
+	run.Status, run.Owner = data.Running, "x"
 	f.put(t, &run.RunHead)
 	want(data.LogHead{Busy: true})
 	f.commit(t, events(run, 1, 3), &data.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: 1})
@@ -75,7 +75,13 @@ func testLogHeads(t *testing.T, f *fixture) {
 		slices.SortFunc(got, func(a, b data.LogHead) int { return cmp.Compare(a.Thread, b.Thread) })
 		equal(t, "LogHeads with events", got, err, []data.LogHead{{Thread: idle.Key}, {Thread: thread.Key, Last: 3, Busy: true, Latest: page}})
 	}
-	run.Status = data.Waiting
+	run.Status, run.Owner = data.Waiting, data.ReleasedBy("x", 1, 0)
+	run.Waits = &data.Waits{Since: at(1), Due: at(2), All: []data.Wait{{Kind: data.WaitTime, Until: at(2)}}}
+	f.put(t, &run.RunHead)
+	want(data.LogHead{Last: 3, Busy: true}) // it is parked
+	heads, err := f.Heads(t.Context(), []int64{run.Key})
+	equal(t, "Heads", heads, err, []data.RunHead{run.RunHead})
+	run.Owner, run.Waits = "", nil
 	thread.LastEventID = 3
 	f.put(t, &run.RunHead, &thread.ThreadHead, &data.SpanEnd{RunKey: run.Key, N: 1, Last: 3})
 	want(data.LogHead{Last: 3})

@@ -24,6 +24,11 @@ func answered(p *data.Place) *data.Place {
 	return p
 }
 
+func toWake(p *data.Place) *data.Place {
+	p.Todo = data.ToWake
+	return p
+}
+
 func toCancel(p *data.Place) *data.Place {
 	p.Todo = data.ToCancel
 	return p
@@ -115,8 +120,11 @@ func testLine(t *testing.T, f *fixture) {
 		toCancel(claim(5, "a", "Zoe", "echo", "echo", 1)), toCancel(claim(22, "a", "Aaron", "echo", "echo", 1)),
 		answered(toCancel(claim(40, "C", "ann", "echo", "echo", 0))),
 	}
-	rows := []data.Row{claim(50, "A", "ann", "echo", "echo", 0), &data.Place{ThreadKey: 50}} // which leaves again
-	for _, p := range slices.Backward(slices.Concat(append(lanes, cancels)...)) {
+	late := toWake(claim(60, "a", "ann", "echo", "echo", 0))
+	late.Since = time.Now().Add(time.Hour)
+	due := []*data.Place{toWake(claim(62, "B", "ann", "echo", "echo", 1)), toWake(claim(63, "a", "ann", "echo", "echo", 1)), toWake(claim(61, "a", "bob", "echo", "echo", 2))}
+	rows := []data.Row{late, claim(50, "A", "ann", "echo", "echo", 0), &data.Place{ThreadKey: 50}} // which leaves again
+	for _, p := range slices.Backward(slices.Concat(append(lanes, cancels, due)...)) {
 		rows = append(rows, p)
 	}
 	f.put(t, rows...)
@@ -150,7 +158,9 @@ func testLine(t *testing.T, f *fixture) {
 	line("rows of no lane", data.Place{Project: "a", User: "Aaron", Workflow: "echo", Agent: "echo"}, data.EachRow)
 	line("cancels", data.Place{}, data.EachCancel, cancels...)
 	line("cancels behind a thread", data.Place{ThreadKey: 22}, data.EachCancel, cancels[2:]...)
-	for _, each := range []data.Each{data.EachProject, data.EachLane, data.EachRow, data.EachCancel} {
+	line("due", data.Place{}, data.EachDue, due...)
+	line("due behind one", *due[0], data.EachDue, due[1:]...)
+	for _, each := range []data.Each{data.EachProject, data.EachLane, data.EachRow, data.EachCancel, data.EachDue} {
 		none, err := f.Line(t.Context(), data.Place{Project: "a"}, each, 0)
 		equal(t, "none", len(none), err, 0)
 	}

@@ -227,7 +227,7 @@ func (db *Database) logHead(t *data.Thread) data.LogHead {
 		h.Removals = *n
 	}
 	for _, r := range db.runsOf(t.Key) {
-		h.Busy = h.Busy || r.Status == data.Queued || r.Status == data.Running
+		h.Busy = h.Busy || !r.Status.Final() && r.Busies()
 	}
 	return h
 }
