@@ -30,7 +30,7 @@ func TestLine_FollowsItsIndex(t *testing.T) {
 				texts["selectLane"]:    "queue_lanes (project_id=? AND (user_id,workflow,agent,rank)>(?,?,?,?))",
 				texts["selectRows"]:    "queue_lanes (project_id=? AND user_id=? AND workflow=? AND agent=? AND (rank,since)>(?,?))",
 				texts["selectCancels"]: "queue_cancel (thread_key>?)",
-				texts["selectDue"]:     "queue_wake ((since,thread_key)>(?,?) AND since<?)",
+				texts["selectDue"]:     "queue_wake (since>? AND since<?)",
 			} {
 				plan := planSQLite(t, db, when, db.d.Forms(query)[0])
 				if len(plan) != 1 || plan[0] != "0 SEARCH q USING INDEX "+want {
