@@ -112,7 +112,7 @@ func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error 
 	if _, err := rt.Uploads.Expire(ctx, c.project, user, time.Now(), false); err != nil {
 		return unavailable(err)
 	}
-	if err := rt.store.PutViews(ctx, c.project, user, nil); err != nil {
+	if err := rt.Views.store.PutViews(ctx, c.project, user, nil); err != nil {
 		return unavailable(err)
 	}
 	deletes := func(*ListedThread) bool { return true } // the list is latest first: later threads come before the first page

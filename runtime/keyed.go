@@ -19,7 +19,6 @@ import (
 // lists are the store's methods that requests call directly; each method about one project takes the project.
 type lists interface {
 	data.ByProject
-	data.Saved
 	NewThreadKey(ctx context.Context) (int64, error)
 	NewRunKey(ctx context.Context) (int64, error)
 	Now(ctx context.Context) (time.Time, error)

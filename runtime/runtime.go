@@ -173,9 +173,9 @@ func New(cfg Config) (*Runtime, error) {
 	rt.Member = &Member{cfg: &rt.cfg, store: cfg.Store, Instance: instance}
 	rt.Runs = &Runs{store: cfg.Store, keyed: rt.keyed, accounts: cfg.Accounts, searches: searches}
 	rt.Threads = &Threads{store: cfg.Store, accounts: cfg.Accounts, searches: searches}
-	rt.Secrets = &Secrets{store: cfg.Store}
+	rt.Secrets = &Secrets{store: cfg.Store.Saved()}
 	rt.Uploads = &Uploads{files: cfg.Attachments, secrets: rt.Secrets, member: rt.Member, runs: rt.Runs, log: cfg.Log}
-	rt.Views = &Views{cfg.Store, rt.Member}
+	rt.Views = &Views{cfg.Store.Saved(), rt.Member}
 	rt.feeds = monitor.New(cfg.Store, logs, agentNames(cfg.Registry))
 	if cfg.Store.Shared() {
 		rt.feeds.Changes.Wants = func(list int64) { link.Hint(bus.Watch, list) }

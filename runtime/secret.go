@@ -15,7 +15,7 @@ const secretFresh = time.Minute
 
 // Secrets reads and makes secrets, and caches them.
 type Secrets struct {
-	store data.Secrets
+	store data.Saved
 
 	mu    sync.Mutex            // guards the fields below
 	known map[string]readSecret // by purpose
@@ -62,7 +62,7 @@ func (s *Secrets) Reset(ctx context.Context) error {
 
 // readOrMakeSecret returns the secret of a purpose, and makes it when there is none. When several callers make it at
 // once, one secret is kept and returned to all of them.
-func readOrMakeSecret(ctx context.Context, s data.Secrets, purpose string) (string, error) {
+func readOrMakeSecret(ctx context.Context, s data.Saved, purpose string) (string, error) {
 	secret, err := s.Secret(ctx, purpose)
 	if !errors.Is(err, ErrNotFound) {
 		return secret, err

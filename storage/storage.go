@@ -99,7 +99,6 @@ type DB struct {
 	lists.Pages
 	*committer // the batches of the joined instance, and keys for their rows
 	*members.Registry
-	saved
 	lists.Counter
 
 	Accounts    Accounts
@@ -173,7 +172,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	}
 	db.Registry = members.NewRegistry(db.committer.w, db.read, db.watcher)
 	b := db.beside()
-	db.saved, db.Accounts, db.Attachments, db.Counter = saved{b}, Accounts{b}, Attachments{b}, lists.NewCounter(b.w, b.read)
+	db.Accounts, db.Attachments, db.Counter = Accounts{b}, Attachments{b}, lists.NewCounter(b.w, b.read)
 	db.Retention = Retention{b, db.cfg, db.codec}
 	if err := db.checkSessions(ctx); err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 // Store is the database. storage implements it; storagetest is its contract.
 type Store interface {
 	Reader
-	Secrets
-	Saved
 
+	// Saved returns the store of secrets and of users' views.
+	Saved() Saved
 	// Join registers this process as a new instance, in whose name Commit writes. It fences instances that have ended: all others of a
 	// Store that is not Shared, and those whose process is known to have ended. When Join returns, no commit of an instance that has ended is running.
 	Join(ctx context.Context, instance, addr string) error
@@ -72,18 +72,14 @@ type Store interface {
 	Close() error
 }
 
-// Secrets stores the secrets that servers sign and seal with. They do not belong to an instance.
-type Secrets interface {
+// Saved stores the secrets that servers sign and seal with, and the users' own views of lists. They do not belong to an instance.
+type Saved interface {
 	// Secret returns the secret of a purpose, or ErrNotFound.
 	Secret(ctx context.Context, purpose string) (string, error)
 	// PutSecret stores the secret of a purpose that has none.
 	PutSecret(ctx context.Context, purpose, value string) error
 	// RemoveSecrets removes all secrets.
 	RemoveSecrets(ctx context.Context) error
-}
-
-// Saved stores the users' own views of lists. It does not belong to an instance.
-type Saved interface {
 	// Views returns a user's views, in the order in which they were put.
 	Views(ctx context.Context, project, user string) ([]SavedView, error)
 	// PutViews replaces all of a user's views.

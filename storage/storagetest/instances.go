@@ -83,25 +83,25 @@ func testNow(t *testing.T, f *fixture) {
 }
 
 func testSecret(t *testing.T, f *fixture) {
-	if got, err := f.Secret(t.Context(), "x"); !errors.Is(err, data.ErrNotFound) {
+	if got, err := f.Saved().Secret(t.Context(), "x"); !errors.Is(err, data.ErrNotFound) {
 		t.Fatalf("got %q, %v", got, err)
 	}
 	for _, value := range []string{"one", "two"} {
-		if err := f.PutSecret(t.Context(), "x", value); err != nil {
+		if err := f.Saved().PutSecret(t.Context(), "x", value); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := f.Secret(t.Context(), "x"); err != nil || got != "one" {
+		if got, err := f.Saved().Secret(t.Context(), "x"); err != nil || got != "one" {
 			t.Errorf("after %s: %q, %v", value, got, err)
 		}
 	}
-	if got, err := f.Secret(t.Context(), "y"); !errors.Is(err, data.ErrNotFound) {
+	if got, err := f.Saved().Secret(t.Context(), "y"); !errors.Is(err, data.ErrNotFound) {
 		t.Errorf("of another purpose: %q, %v", got, err)
 	}
-	if err := errors.Join(f.PutSecret(t.Context(), "y", "other"), f.RemoveSecrets(t.Context())); err != nil {
+	if err := errors.Join(f.Saved().PutSecret(t.Context(), "y", "other"), f.Saved().RemoveSecrets(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	for _, purpose := range []string{"x", "y"} {
-		if got, err := f.Secret(t.Context(), purpose); !errors.Is(err, data.ErrNotFound) {
+		if got, err := f.Saved().Secret(t.Context(), purpose); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("of %s after all were removed: %q, %v", purpose, got, err)
 		}
 	}

@@ -149,6 +149,9 @@ func (s *Store) NewRunKey(ctx context.Context) (int64, error) {
 	return s.runKeys.Add(1), ctx.Err()
 }
 
+// Saved returns the store of secrets and of users' views.
+func (s *Store) Saved() data.Saved { return s }
+
 // Secret returns the secret of a purpose.
 func (db *Database) Secret(ctx context.Context, purpose string) (string, error) {
 	db.mu.Lock()
@@ -159,7 +162,7 @@ func (db *Database) Secret(ctx context.Context, purpose string) (string, error) 
 	return "", cmp.Or(ctx.Err(), data.ErrNotFound)
 }
 
-// PutSecret stores a secret: see [data.Secrets].
+// PutSecret stores a secret: see [data.Saved].
 func (db *Database) PutSecret(ctx context.Context, purpose, value string) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
