@@ -55,7 +55,7 @@ func duties(every time.Duration, rt *runtime.Runtime, db *storage.DB, policy run
 			if rt.Member.Serves() != nil {
 				return janitor.ErrNotNow // the active server does it
 			}
-			if mine, err := db.TakeDuty(ctx, janitor.Name(ctx)); err != nil || !mine {
+			if mine, err := db.Members().TakeDuty(ctx, janitor.Name(ctx)); err != nil || !mine {
 				return cmp.Or(err, janitor.ErrNotNow)
 			}
 			return do(ctx, now)

@@ -61,7 +61,7 @@ func retired(cmd *cobra.Command, dry bool) (list []runtime.Retired, err error) {
 	if dry {
 		return runtime.Retirable(cmd.Context(), db.Retention, policy, time.Now())
 	}
-	return runtime.RetireAlone(cmd.Context(), db, db.Retention, policy, time.Now())
+	return runtime.RetireAlone(cmd.Context(), db, db.Registry.Unused, db.Retention, policy, time.Now())
 }
 
 func writeRetired(w io.Writer, list []runtime.Retired, dry bool) error {

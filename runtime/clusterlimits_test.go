@@ -187,7 +187,7 @@ func TestCluster_TakesOverBesideADeletion(t *testing.T) {
 	hangs, goesOn := halves("half")
 	b, _ := memberOf(t, url, db, slow, runtime.Config{Limits: runtime.Limits{DeletedAtOnce: 1}}, careless, goesOn)
 	for mine := false; !mine; <-tick() { // it is the one that completes deletions
-		mine, _ = db.TakeDuty(t.Context(), "deletions of other servers")
+		mine, _ = db.Members().TakeDuty(t.Context(), "deletions of other servers")
 	}
 	deletes, first := member(t, url, runtime.Config{Limits: runtime.Limits{DeletedAtOnce: 1}}, careless)
 	executes, second := member(t, url, runtime.Config{}, hangs)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
@@ -21,7 +20,6 @@ type lists interface {
 	data.ByProject
 	NewThreadKey(ctx context.Context) (int64, error)
 	NewRunKey(ctx context.Context) (int64, error)
-	Now(ctx context.Context) (time.Time, error)
 	Ping(ctx context.Context) error
 }
 

@@ -144,9 +144,17 @@ type fullThenAway struct {
 	full atomic.Bool
 }
 
-func (f *fullThenAway) Join(ctx context.Context, instance, addr string) error {
-	if f.full.Load() {
+func (f *fullThenAway) Members() data.Members { return roomless{f.Store.Members(), f} }
+
+// roomless is the part Members of a store that may be full.
+type roomless struct {
+	data.Members
+	store *fullThenAway
+}
+
+func (r roomless) Join(ctx context.Context, instance, addr string) error {
+	if r.store.full.Load() {
 		return runtime.ErrDiskFull
 	}
-	return f.Store.Join(ctx, instance, addr)
+	return r.Members.Join(ctx, instance, addr)
 }

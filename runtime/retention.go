@@ -93,15 +93,11 @@ func (rt *Runtime) Retire(ctx context.Context, db Retainer, p Policy, now time.T
 	return s.all(ctx)
 }
 
-// RetireAlone is Retire on a database that no server uses. It fails with a *HeldError if one does. It waits for a lease to find out
+// RetireAlone is Retire on a database that no server uses. It fails with a *HeldError of unused if one does. It waits for a lease to find out
 // whether a silent server has died.
-func RetireAlone(ctx context.Context, db interface {
-	Store
-	Unused(ctx context.Context) error
-}, found Retainer, p Policy, now time.Time,
-) (list []Retired, err error) {
+func RetireAlone(ctx context.Context, db Store, unused func(context.Context) error, found Retainer, p Policy, now time.Time) (list []Retired, err error) {
 	for {
-		err := db.Unused(ctx)
+		err := unused(ctx)
 		if err == nil {
 			break
 		}
@@ -110,10 +106,10 @@ func RetireAlone(ctx context.Context, db interface {
 		}
 		pause(ctx, 500*time.Millisecond)
 	}
-	if err := db.Join(ctx, data.NewID(), ""); err != nil {
+	if err := db.Members().Join(ctx, data.NewID(), ""); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, db.Leave(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, db.Members().Leave(context.WithoutCancel(ctx))) }()
 	n := int64(0)
 	s := sweep{db: found, policy: p, now: now, remove: func(list []*decide.Delete) (left []bool, errs []error, err error) {
 		n++

@@ -170,7 +170,7 @@ func New(cfg Config) (*Runtime, error) {
 	})
 	rt.keyed = keyed{cfg.Store, logs}
 	searches := newSearches(cfg.Accounts)
-	rt.Member = &Member{cfg: &rt.cfg, store: cfg.Store, Instance: instance}
+	rt.Member = &Member{cfg: &rt.cfg, store: cfg.Store.Members(), Instance: instance}
 	rt.Runs = &Runs{store: cfg.Store, keyed: rt.keyed, accounts: cfg.Accounts, searches: searches}
 	rt.Threads = &Threads{store: cfg.Store, accounts: cfg.Accounts, searches: searches}
 	rt.Secrets = &Secrets{store: cfg.Store.Saved()}
@@ -191,7 +191,7 @@ func New(cfg Config) (*Runtime, error) {
 		Attachment: open, Results: results,
 		Store: cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: instance, Logs: logs, Feeds: rt.feeds, Link: link,
 		Commits: commit.Config{
-			Store: cfg.Store, Log: cfg.Log, Gather: 10 * time.Millisecond, Interval: 2 * time.Millisecond,
+			Store: cfg.Store, Lease: cfg.Store.Members(), Log: cfg.Log, Gather: 10 * time.Millisecond, Interval: 2 * time.Millisecond,
 			Heartbeat: cfg.Heartbeat, Patience: cfg.Patience,
 			Committed: cfg.Measures.Committed,
 			RunBytes:  cfg.QueueRunBytes, Bytes: cfg.QueueBytes, BatchEvents: cfg.BatchEvents, BatchBytes: cfg.BatchBytes,

@@ -25,7 +25,7 @@ func (b *bench) meddle(change func(s runtime.Store) ([]runtime.StoredEvent, []ru
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	err = db.Join(context.Background(), "meddler", "")
+	err = db.Members().Join(context.Background(), "meddler", "")
 	if err == nil {
 		evs, rows := change(db)
 		err = db.Commit(context.Background(), 1, &data.Batch{Events: evs, Rows: rows})

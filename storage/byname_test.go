@@ -29,7 +29,7 @@ func TestThreadsAreFoundTogether(t *testing.T) {
 
 func findTogether(t *testing.T, db *DB) {
 	ctx, now := t.Context(), time.Now()
-	must(t, db.Join(ctx, "instance", ""))
+	must(t, db.Members().Join(ctx, "instance", ""))
 	var rows []data.Row
 	for i := range int64(50) {
 		head := data.ThreadHead{Key: i + 1, Project: "p", User: "u", ID: fmt.Sprint(i), ConversationID: fmt.Sprint(i), CreatedAt: now, UpdatedAt: now}

@@ -70,9 +70,9 @@ func TestRetention(t *testing.T) {
 				if got := readLog(t, db, runs[0].ThreadKey, 500); len(got) != 5 {
 					t.Errorf("a dry run left %d events", len(got))
 				}
-				must(t, db.Leave(ctx))
+				must(t, db.Members().Leave(ctx))
 				for range 2 { // the second finds nothing
-					done, err := runtime.RetireAlone(ctx, db, db.Retention, policy, now)
+					done, err := runtime.RetireAlone(ctx, db, db.Registry.Unused, db.Retention, policy, now)
 					if err != nil || len(done) != len(dry) {
 						t.Fatalf("removed %+v, %v", done, err)
 					}

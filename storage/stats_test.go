@@ -42,11 +42,11 @@ func (c *counting) reopen() {
 	old := c.db
 	c.db = c.open()
 	if old != nil {
-		must(c, c.db.Fence(c.Context(), fmt.Sprint("instance ", c.id)))
+		must(c, c.db.Members().Fence(c.Context(), fmt.Sprint("instance ", c.id)))
 	}
 	c.id++
 	c.n = 0
-	must(c, c.db.Join(c.Context(), fmt.Sprint("instance ", c.id), ""))
+	must(c, c.db.Members().Join(c.Context(), fmt.Sprint("instance ", c.id), ""))
 	if old != nil {
 		if _, err := old.RollUp(c.Context(), c.base); !errors.Is(err, data.ErrFenced) && err != nil {
 			c.Logf("the fenced instance: %v", err)

@@ -98,9 +98,9 @@ type DB struct {
 	*rows.Logs
 	lists.Pages
 	*committer // the batches of the joined instance, and keys for their rows
-	*members.Registry
 	lists.Counter
 
+	Registry    *members.Registry
 	Accounts    Accounts
 	Attachments Attachments
 	Retention   Retention
@@ -170,7 +170,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	db.committer = &committer{
 		w: members.NewWriter(db.cfg.member(db.d), &db.w, db.lock), cfg: db.cfg, d: db.d, read: db.read, rows: rows.NewCommits(db.codec),
 	}
-	db.Registry = members.NewRegistry(db.committer.w, db.read, db.watcher)
+	db.Registry = members.NewRegistry(db.committer.w, db.read, db.watcher, db.joins, db.prepareDays)
 	b := db.beside()
 	db.Accounts, db.Attachments, db.Counter = Accounts{b}, Attachments{b}, lists.NewCounter(b.w, b.read)
 	db.Retention = Retention{b, db.cfg, db.codec}
@@ -216,16 +216,8 @@ func (db *DB) migrate(ctx context.Context) error {
 	return migrate(ctx, db.cfg, db.d, nil)
 }
 
-// Join registers this process as a new instance, which Commit writes as from then on: see [data.Store].
-func (db *DB) Join(ctx context.Context, instance, addr string) error {
-	if err := db.Registry.Join(ctx, instance, addr, db.joins); err != nil {
-		return err
-	}
-	db.w.Lock()
-	defer db.w.Unlock()
-	db.prepareDays(ctx)
-	return nil
-}
+// Members returns the instances.
+func (db *DB) Members() data.Members { return db.Registry }
 
 // Schema returns the version of the schema of this program.
 func (db *DB) Schema() int64 { return db.cfg.schemaVersion() }

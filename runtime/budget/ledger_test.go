@@ -32,7 +32,7 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 	}
 	who := data.Spender{Project: "p", User: "u", Agent: "a"}
 	goes := open()
-	if err := store.Join(t.Context(), "i", ""); err != nil {
+	if err := store.Members().Join(t.Context(), "i", ""); err != nil {
 		t.Fatal(err)
 	}
 	commits := int64(0)

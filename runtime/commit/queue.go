@@ -33,6 +33,10 @@ func Unwritten(err error) bool {
 // Store is the database of a queue: see [data.Store].
 type Store interface {
 	Commit(ctx context.Context, n int64, b *data.Batch) error
+}
+
+// Lease is the lease of the instance that commits: see [data.Members].
+type Lease interface {
 	Renew(ctx context.Context, n int64) error
 	KeepLease(ctx context.Context) error
 }
@@ -40,6 +44,7 @@ type Store interface {
 // Config configures a Queue. All fields must be set, except Committed.
 type Config struct {
 	Store Store
+	Lease Lease
 	Log   *slog.Logger
 
 	Gather      time.Duration // between the start of a commit and the next one, if nobody waits for what that writes

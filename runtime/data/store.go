@@ -11,8 +11,38 @@ import (
 type Store interface {
 	Reader
 
+	// Members returns the instances.
+	Members() Members
 	// Saved returns the store of secrets and of users' views.
 	Saved() Saved
+	// Take takes rows of the queue that no other instance has taken, and returns their threads. For hold, at most MostHold,
+	// the others' Line leaves them out; a hold of 0 gives them back. It is only a saving: rows of an instance that ends are left out until
+	// then. A row whose hold would end after twice MostHold is free: the database's clock was set back. A Store that is not Shared takes all.
+	Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error)
+	// ReserveBudgets replaces what an instance has reserved of a project's budgets by the result of decide, which gets the reservations of
+	// the other instances that may write. The instances decide about a project one after another, beside batches. It is called if the Store
+	// is Shared.
+	ReserveBudgets(ctx context.Context, instance, project string, decide func(others []Reserved) ([]Reserved, error)) error
+	// Commit writes batch n of the joined instance in one transaction, exactly once: after an error the caller calls it again with
+	// the same n, and it returns nil when the earlier attempt was committed. n counts from 1, by one for each committed batch.
+	// Commit locks the threads of the decisions, shows each decision its View, and writes the changes in the order of the
+	// decisions, events last. It does not wait for threads that another instance has locked, but defers their decisions. The number of its statements does not depend on the number of decisions. An error
+	// wraps ErrFenced, ErrUnavailable, ErrTooSlow, ErrConflict or ErrDiskFull, or is the fault of the data.
+	Commit(ctx context.Context, n int64, b *Batch) error
+	// NewThreadKey and NewRunKey return keys for new rows. No key is returned twice. Each is
+	// higher than those that an instance got a second before the call, of a run 20 ms. They do not wait for a running commit, and may be called concurrently.
+	NewThreadKey(ctx context.Context) (int64, error)
+	NewRunKey(ctx context.Context) (int64, error)
+	// Ping reports whether the database answers and has the schema this program needs.
+	Ping(ctx context.Context) error
+	// Shared reports whether other instances may write the database at the same time.
+	Shared() bool
+	// Close closes the connections.
+	Close() error
+}
+
+// Members has the instances, one of which this process may join as.
+type Members interface {
 	// Join registers this process as a new instance, in whose name Commit writes. It fences instances that have ended: all others of a
 	// Store that is not Shared, and those whose process is known to have ended. When Join returns, no commit of an instance that has ended is running.
 	Join(ctx context.Context, instance, addr string) error
@@ -33,43 +63,21 @@ type Store interface {
 	// that may write is, and stays it until LeaveDuties, or until it may not write any more. A Store that is not Shared has no
 	// duties: it reports true.
 	TakeDuty(ctx context.Context, name string) (bool, error)
-	// Take takes rows of the queue that no other instance has taken, and returns their threads. For hold, at most MostHold,
-	// the others' Line leaves them out; a hold of 0 gives them back. It is only a saving: rows of an instance that ends are left out until
-	// then. A row whose hold would end after twice MostHold is free: the database's clock was set back. A Store that is not Shared takes all.
-	Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error)
 	// LeaveDuties lets another instance take the joined instance's duties.
 	LeaveDuties(ctx context.Context) error
-	// ReserveBudgets replaces what an instance has reserved of a project's budgets by the result of decide, which gets the reservations of
-	// the other instances that may write. The instances decide about a project one after another, beside batches. It is called if the Store
-	// is Shared.
-	ReserveBudgets(ctx context.Context, instance, project string, decide func(others []Reserved) ([]Reserved, error)) error
 	// Leave ends the joined instance, so that another may join at once. It does not change an instance that has ended.
 	Leave(ctx context.Context) error
 	// Fence ends an instance that may still write, as EndFenced. It waits for a running commit.
 	Fence(ctx context.Context, instance string) error
-	// Commit writes batch n of the joined instance in one transaction, exactly once: after an error the caller calls it again with
-	// the same n, and it returns nil when the earlier attempt was committed. n counts from 1, by one for each committed batch.
-	// Commit locks the threads of the decisions, shows each decision its View, and writes the changes in the order of the
-	// decisions, events last. It does not wait for threads that another instance has locked, but defers their decisions. The number of its statements does not depend on the number of decisions. An error
-	// wraps ErrFenced, ErrUnavailable, ErrTooSlow, ErrConflict or ErrDiskFull, or is the fault of the data.
-	Commit(ctx context.Context, n int64, b *Batch) error
-	// NewThreadKey and NewRunKey return keys for new rows. No key is returned twice. Each is
-	// higher than those that an instance got a second before the call, of a run 20 ms. They do not wait for a running commit, and may be called concurrently.
-	NewThreadKey(ctx context.Context) (int64, error)
-	NewRunKey(ctx context.Context) (int64, error)
-	// Now returns the database's time, which its rows have.
-	Now(ctx context.Context) (time.Time, error)
-	// Ping reports whether the database answers and has the schema this program needs.
-	Ping(ctx context.Context) error
 	// Tell stores the joined instance's description of itself for the others. An empty About or Load stays as it was. Tell does not
 	// wait for a running commit.
 	Tell(ctx context.Context, s *Server) error
 	// Servers returns the instances that may write, ordered by their ids, 1000 at most. About is empty where its hash is among known.
 	Servers(ctx context.Context, known []string) ([]Server, error)
-	// Shared reports whether other instances may write the database at the same time.
-	Shared() bool
-	// Close closes the connections.
-	Close() error
+	// Instance returns an instance that has joined at some time.
+	Instance(ctx context.Context, id string) (Instance, error)
+	// Now returns the database's time, which its rows have.
+	Now(ctx context.Context) (time.Time, error)
 }
 
 // Saved stores the secrets that servers sign and seal with, and the users' own views of lists. They do not belong to an instance.
@@ -145,7 +153,6 @@ type ByProject interface {
 // ByKey has the reads by keys, and those of servers. They check no permission: package runtime has grants for the keys that a caller
 // may read.
 type ByKey interface {
-	Instance(ctx context.Context, id string) (Instance, error)
 	Thread(ctx context.Context, key int64) (Thread, error)
 	Run(ctx context.Context, key int64) (Run, error)
 	// Weight returns how many bytes a run needs in memory when it begins or resumes, without reading them.

@@ -34,19 +34,24 @@ const (
 	aloneEach = 10
 )
 
-// Store is where instances see each other.
+// Store is the database's queue.
 type Store interface {
 	Shared() bool
+	Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error)
+	Run(ctx context.Context, key int64) (data.Run, error)
+}
+
+// Members is where instances see each other.
+type Members interface {
 	Watch(ctx context.Context) (data.Watched, error)
 	Tell(ctx context.Context, s *data.Server) error
 	Servers(ctx context.Context, known []string) ([]data.Server, error)
-	Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error)
-	Run(ctx context.Context, key int64) (data.Run, error)
 }
 
 // Config configures a Fleet.
 type Config struct {
 	Store    Store
+	Members  Members
 	Instance string // this one
 	Identity Identity
 	Log      *slog.Logger
@@ -138,7 +143,7 @@ func (f *Fleet) Looked(began time.Time) { f.lookedAt.Store(began.UnixNano()) }
 // itself alone. It is called by one goroutine, about once a second.
 func (f *Fleet) Watch(ctx context.Context) (gone, alone bool, err error) {
 	began := time.Now()
-	seen, err := f.cfg.Store.Watch(ctx)
+	seen, err := f.cfg.Members.Watch(ctx)
 	switch {
 	case err != nil || seen.Others > 0 || f.cfg.Stopping():
 		if f.quiet = (time.Time{}); f.aloneUntil.Swap(0) > 0 { // others may have missed these
@@ -182,7 +187,7 @@ func (f *Fleet) Introduce(ctx context.Context) error {
 	}
 	if s.About != nil || now != load {
 		s.Load, _ = data.JSON(now)
-		if err := f.cfg.Store.Tell(ctx, &s); err != nil {
+		if err := f.cfg.Members.Tell(ctx, &s); err != nil {
 			return err
 		}
 	}
@@ -197,7 +202,7 @@ func (f *Fleet) Meet(ctx context.Context) error {
 	f.mu.Lock()
 	known := slices.Collect(maps.Keys(f.known))
 	f.mu.Unlock()
-	rows, err := f.cfg.Store.Servers(ctx, known)
+	rows, err := f.cfg.Members.Servers(ctx, known)
 	if err != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()

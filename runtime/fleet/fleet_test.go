@@ -61,7 +61,7 @@ func watching(t *testing.T, store *table, offered ...plugins.Plugin) *fleet.Flee
 		t.Fatal(err)
 	}
 	f := fleet.New(t.Context(), fleet.Config{
-		Store: store, Instance: "me", Log: slog.New(slog.DiscardHandler), Gone: time.Minute, Plugins: func() *host.Registry { return reg },
+		Store: store, Members: store, Instance: "me", Log: slog.New(slog.DiscardHandler), Gone: time.Minute, Plugins: func() *host.Registry { return reg },
 		Load: func() fleet.Load { return fleet.Load{} }, Stopping: func() bool { return false }, Wake: func() {},
 	})
 	if _, _, err := f.Watch(t.Context()); err != nil {

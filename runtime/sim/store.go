@@ -46,9 +46,17 @@ type faulty struct {
 	stuck   time.Time // until when nothing can be written
 }
 
-func (f *faulty) Join(ctx context.Context, instance, addr string) error {
-	f.p.instance = instance
-	_, err := read(f, func() (any, error) { return nil, f.Store.Join(ctx, instance, addr) }, "join")
+// member is the faulty store's part Members.
+type member struct {
+	data.Members
+	f *faulty
+}
+
+func (f *faulty) Members() data.Members { return member{f.Store.Members(), f} }
+
+func (m member) Join(ctx context.Context, instance, addr string) error {
+	m.f.p.instance = instance
+	_, err := read(m.f, func() (any, error) { return nil, m.Members.Join(ctx, instance, addr) }, "join")
 	return err
 }
 
@@ -67,32 +75,32 @@ func (f *faulty) alive(call func() error) error {
 	return err
 }
 
-func (f *faulty) Renew(ctx context.Context, n int64) error {
-	return f.alive(func() error { return f.Store.Renew(ctx, n) })
+func (m member) Renew(ctx context.Context, n int64) error {
+	return m.f.alive(func() error { return m.Members.Renew(ctx, n) })
 }
 
-func (f *faulty) KeepLease(ctx context.Context) error {
-	return f.alive(func() error { return f.Store.KeepLease(ctx) })
+func (m member) KeepLease(ctx context.Context) error {
+	return m.f.alive(func() error { return m.Members.KeepLease(ctx) })
 }
 
-func (f *faulty) Leave(ctx context.Context) error {
-	return f.alive(func() error { return f.Store.Leave(ctx) })
+func (m member) Leave(ctx context.Context) error {
+	return m.f.alive(func() error { return m.Members.Leave(ctx) })
 }
 
-func (f *faulty) Watch(ctx context.Context) (data.Watched, error) {
-	return read(f, func() (data.Watched, error) { return f.Store.Watch(ctx) })
+func (m member) Watch(ctx context.Context) (data.Watched, error) {
+	return read(m.f, func() (data.Watched, error) { return m.Members.Watch(ctx) })
 }
 
-func (f *faulty) Tell(ctx context.Context, s *data.Server) error {
-	return f.alive(func() error { return f.Store.Tell(ctx, s) })
+func (m member) Tell(ctx context.Context, s *data.Server) error {
+	return m.f.alive(func() error { return m.Members.Tell(ctx, s) })
 }
 
-func (f *faulty) Servers(ctx context.Context, known []string) ([]data.Server, error) {
-	return read(f, func() ([]data.Server, error) { return f.Store.Servers(ctx, known) })
+func (m member) Servers(ctx context.Context, known []string) ([]data.Server, error) {
+	return read(m.f, func() ([]data.Server, error) { return m.Members.Servers(ctx, known) })
 }
 
-func (f *faulty) Drain(ctx context.Context) (bool, error) {
-	return living(f, func() (bool, error) { return f.Store.Drain(ctx) })
+func (m member) Drain(ctx context.Context) (bool, error) {
+	return living(m.f, func() (bool, error) { return m.Members.Drain(ctx) })
 }
 
 func (f *faulty) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
@@ -112,16 +120,16 @@ func (f *faulty) Take(ctx context.Context, threads []int64, hold time.Duration) 
 	return living(f, func() ([]int64, error) { return taken, nil })
 }
 
-func (f *faulty) TakeDuty(ctx context.Context, name string) (bool, error) {
-	return living(f, func() (bool, error) { return f.Store.TakeDuty(ctx, name) })
+func (m member) TakeDuty(ctx context.Context, name string) (bool, error) {
+	return living(m.f, func() (bool, error) { return m.Members.TakeDuty(ctx, name) })
 }
 
 func (f *faulty) ReserveBudgets(ctx context.Context, instance, project string, decide func([]data.Reserved) ([]data.Reserved, error)) error {
 	return f.alive(func() error { return f.Store.ReserveBudgets(ctx, instance, project, decide) })
 }
 
-func (f *faulty) LeaveDuties(ctx context.Context) error {
-	return f.alive(func() error { return f.Store.LeaveDuties(ctx) })
+func (m member) LeaveDuties(ctx context.Context) error {
+	return m.f.alive(func() error { return m.Members.LeaveDuties(ctx) })
 }
 
 func (f *faulty) LogHeads(ctx context.Context, of []data.LogPlace) ([]data.LogHead, error) {
@@ -285,12 +293,12 @@ func (f *faulty) NewRunKey(ctx context.Context) (int64, error) {
 	return read(f, func() (int64, error) { return f.Store.NewRunKey(ctx) })
 }
 
-func (f *faulty) Now(ctx context.Context) (time.Time, error) {
-	return read(f, func() (time.Time, error) { return f.Store.Now(ctx) })
+func (m member) Now(ctx context.Context) (time.Time, error) {
+	return read(m.f, func() (time.Time, error) { return m.Members.Now(ctx) })
 }
 
-func (f *faulty) Instance(ctx context.Context, id string) (data.Instance, error) {
-	return read(f, func() (data.Instance, error) { return f.Store.Instance(ctx, id) })
+func (m member) Instance(ctx context.Context, id string) (data.Instance, error) {
+	return read(m.f, func() (data.Instance, error) { return m.Members.Instance(ctx, id) })
 }
 
 func (f *faulty) Thread(ctx context.Context, key int64) (data.Thread, error) {

@@ -187,7 +187,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
 	en.Fleet = fleet.New(en.abandoned, fleet.Config{
-		Store: cfg.Store, Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
+		Store: cfg.Store, Members: cfg.Store.Members(), Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
 		Plugins: en.Offers.Plugins, Load: en.load, Stopping: en.Stopping, Wake: func() { en.Queue.Wake(false) },
 	})
 	begins := queue.Config{
@@ -295,7 +295,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	en.Commits.Drain()
 	close(en.quit)
 	if en.shared && en.committing.Load() {
-		en.tasks.Go(func() { _ = en.store.LeaveDuties(en.abandoned) }) // others take them at the latest when the instance has left
+		en.tasks.Go(func() { _ = en.store.Members().LeaveDuties(en.abandoned) }) // others take them at the latest when the instance has left
 	}
 
 	drained := make(chan struct{})

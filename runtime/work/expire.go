@@ -28,7 +28,7 @@ func (en *Engine) expire() {
 			en.cfg.Feeds.Sweep(at)
 		}
 		if !mine {
-			mine, _ = en.store.TakeDuty(en.abandoned, dutyExpiry)
+			mine, _ = en.store.Members().TakeDuty(en.abandoned, dutyExpiry)
 		}
 		now := time.Now()
 		if !mine || now.UnixMilli() < en.nextExpiry.Load() {

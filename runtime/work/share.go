@@ -308,7 +308,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 // crashed reports whether an instance that has left runs RUNNING did not end in good order. An unknown instance counts as
 // crashed.
 func crashed(ctx context.Context, store data.Store, instance string) (bool, error) {
-	in, err := store.Instance(ctx, instance)
+	in, err := store.Members().Instance(ctx, instance)
 	if errors.Is(err, data.ErrNotFound) {
 		return true, nil
 	}

@@ -321,7 +321,7 @@ func testOrphans(t *testing.T, f *fixture) {
 		thread = page[1].ThreadKey
 	}
 	equal(t, "Orphans", got, nil, orphans)
-	if err := f.Leave(t.Context()); err != nil {
+	if err := f.Members().Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	page, err := f.Orphans(t.Context(), mine.ThreadKey-1, 1)
@@ -471,7 +471,7 @@ func testDeleteRun(t *testing.T, f *fixture) {
 	f.newRun(t, thread, "run1", data.Queued) // the name is free again
 
 	f.put(t, &data.Delete{ThreadKey: thread.Key, RunKey: runs[2].Key, Limit: 4, Last: 30})
-	if err := f.Fence(ctx, "instance-1"); err != nil {
+	if err := f.Members().Fence(ctx, "instance-1"); err != nil {
 		t.Fatal(err)
 	}
 	left, err = f.Deletions(ctx, 0, 0, 10)

@@ -37,10 +37,10 @@ func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store, midni
 			t.Parallel()
 			a, b, midnight := open(t)
 			x, y := &fixture{Store: a, midnight: midnight}, &fixture{Store: b}
-			if err := errors.Join(x.Join(t.Context(), "x", ""), y.Join(t.Context(), "y", "")); err != nil {
+			if err := errors.Join(x.Members().Join(t.Context(), "x", ""), y.Members().Join(t.Context(), "y", "")); err != nil {
 				t.Fatal(err)
 			}
-			if seen, err := x.Watch(t.Context()); err != nil || seen.Others != 1 {
+			if seen, err := x.Members().Watch(t.Context()); err != nil || seen.Others != 1 {
 				t.Fatalf("x sees %d others, %v", seen.Others, err)
 			}
 			test.run(t, x, y)
@@ -61,7 +61,7 @@ func testDeletionGoesOn(t *testing.T, x, y *fixture) {
 	x.put(t, deletes)
 	left, err := y.Deletions(t.Context(), 0, 0, 10)
 	equal(t, "Deletions of a living instance", len(left), err, 0)
-	if err := y.Fence(t.Context(), "x"); err != nil {
+	if err := y.Members().Fence(t.Context(), "x"); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -74,13 +74,13 @@ func testDeletionGoesOn(t *testing.T, x, y *fixture) {
 // testServersTell tests that each instance reads the others' descriptions, and each only once.
 func testServersTell(t *testing.T, x, y *fixture) {
 	if err := errors.Join(
-		x.Tell(t.Context(), &data.Server{About: []byte(`{"name":"x"}`), Hash: "1", Load: []byte(`{"free":1}`)}),
-		x.Tell(t.Context(), &data.Server{Load: []byte(`{"free":2}`)}),
+		x.Members().Tell(t.Context(), &data.Server{About: []byte(`{"name":"x"}`), Hash: "1", Load: []byte(`{"free":1}`)}),
+		x.Members().Tell(t.Context(), &data.Server{Load: []byte(`{"free":2}`)}),
 	); err != nil {
 		t.Fatal(err)
 	}
 	for _, known := range [][]string{nil, {"2"}, {"1", "2"}} {
-		list, err := y.Servers(t.Context(), known)
+		list, err := y.Members().Servers(t.Context(), known)
 		if err != nil || len(list) != 2 || list[0].Instance != "x" || list[1].Instance != "y" {
 			t.Fatalf("servers are %+v, %v", list, err)
 		}
@@ -95,10 +95,10 @@ func testServersTell(t *testing.T, x, y *fixture) {
 			t.Errorf("y tells %+v", s)
 		}
 	}
-	if err := y.Fence(t.Context(), "x"); err != nil {
+	if err := y.Members().Fence(t.Context(), "x"); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := y.Servers(t.Context(), nil); err != nil || len(list) != 1 || list[0].Instance != "y" {
+	if list, err := y.Members().Servers(t.Context(), nil); err != nil || len(list) != 1 || list[0].Instance != "y" {
 		t.Errorf("once x is fenced servers are %+v, %v", list, err)
 	}
 }
@@ -338,7 +338,7 @@ func testFenceRace(t *testing.T, x, y *fixture) {
 	err := x.try(t.Context(), &data.Batch{
 		Events: events(run, 1, 3), Asks: []data.Ask{{Thread: run.ThreadKey}},
 		Decide: func(int, *data.View) data.Changes {
-			go func() { fenced <- y.Fence(t.Context(), "x") }()
+			go func() { fenced <- y.Members().Fence(t.Context(), "x") }()
 			<-time.After(20 * time.Millisecond)
 			if len(fenced) > 0 {
 				t.Error("the instance is fenced in a commit")

@@ -195,7 +195,10 @@ func (db *Database) PutViews(ctx context.Context, project, user string, views []
 	return ctx.Err()
 }
 
-// Join registers this process as a new instance: see [data.Store].
+// Members returns the instances.
+func (s *Store) Members() data.Members { return s }
+
+// Join registers this process as a new instance: see [data.Members].
 func (s *Store) Join(ctx context.Context, id, addr string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,13 +246,13 @@ func (s *Store) Died() {
 	}
 }
 
-// Leave ends the joined instance: see [data.Store].
+// Leave ends the joined instance: see [data.Members].
 func (s *Store) Leave(ctx context.Context) error {
 	s.end(s.joined(), data.EndLeft)
 	return ctx.Err()
 }
 
-// Fence ends an instance that may write: see [data.Store].
+// Fence ends an instance that may write: see [data.Members].
 func (s *Store) Fence(ctx context.Context, id string) error {
 	s.end(id, data.EndFenced)
 	return ctx.Err()
@@ -269,7 +272,7 @@ func (db *Database) end(id string, how data.End) {
 	}
 }
 
-// Renew renews the joined instance's lease: see [data.Store].
+// Renew renews the joined instance's lease: see [data.Members].
 func (s *Store) Renew(ctx context.Context, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,7 +284,7 @@ func (s *Store) Renew(ctx context.Context, n int64) error {
 	return ctx.Err()
 }
 
-// KeepLease renews the joined instance's lease without a batch number: see [data.Store].
+// KeepLease renews the joined instance's lease without a batch number: see [data.Members].
 func (s *Store) KeepLease(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

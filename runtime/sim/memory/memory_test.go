@@ -18,7 +18,7 @@ func TestTake_GivesARowToOne(t *testing.T) {
 	db := memory.New(func() time.Time { return now })
 	beside := func(instance string) *memory.Store {
 		s := db.OpenBeside(memory.Beside{Lease: time.Hour, Pause: func(string) {}})
-		if err := s.Join(t.Context(), instance, ""); err != nil {
+		if err := s.Members().Join(t.Context(), instance, ""); err != nil {
 			t.Fatal(err)
 		}
 		return s
