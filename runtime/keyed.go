@@ -15,14 +15,6 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
-// lists are the store's methods that requests call directly; each method about one project takes the project.
-type lists interface {
-	data.ByProject
-	NewThreadKey(ctx context.Context) (int64, error)
-	NewRunKey(ctx context.Context) (int64, error)
-	Ping(ctx context.Context) error
-}
-
 // keyed reads rows by key. Each read takes a grant instead of a key, and only rows that were found for a Caller carry
 // a grant.
 type keyed struct {

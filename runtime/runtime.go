@@ -133,7 +133,7 @@ type Runtime struct {
 	Prices  Prices // as configured
 
 	cfg   Config
-	store lists
+	store data.ByProject
 	keyed keyed
 	log   *slog.Logger
 
@@ -159,7 +159,7 @@ func New(cfg Config) (*Runtime, error) {
 		caps = data.Caps{PerProject: cfg.RunsPerProject, PerUser: cfg.RunsPerUser}
 	}
 	cfg = cfg.withDefaults()
-	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, Prices: cfg.Prices}
+	rt := &Runtime{cfg: cfg, store: cfg.Store.ByProject(), log: cfg.Log, Prices: cfg.Prices}
 	instance := data.NewID()
 	link := bus.NewLink(cfg.Bus, instance, func() bool { return !rt.work.Fleet.OthersLive() })
 	pages := int64(cfg.PagesBytes)
@@ -171,8 +171,8 @@ func New(cfg Config) (*Runtime, error) {
 	rt.keyed = keyed{cfg.Store, logs}
 	searches := newSearches(cfg.Accounts)
 	rt.Member = &Member{cfg: &rt.cfg, store: cfg.Store.Members(), Instance: instance}
-	rt.Runs = &Runs{store: cfg.Store, keyed: rt.keyed, accounts: cfg.Accounts, searches: searches}
-	rt.Threads = &Threads{store: cfg.Store, accounts: cfg.Accounts, searches: searches}
+	rt.Runs = &Runs{store: rt.store, keyed: rt.keyed, accounts: cfg.Accounts, searches: searches}
+	rt.Threads = &Threads{store: rt.store, accounts: cfg.Accounts, searches: searches}
 	rt.Secrets = &Secrets{store: cfg.Store.Saved()}
 	rt.Uploads = &Uploads{files: cfg.Attachments, secrets: rt.Secrets, member: rt.Member, runs: rt.Runs, log: cfg.Log}
 	rt.Views = &Views{cfg.Store.Saved(), rt.Member}
@@ -206,6 +206,6 @@ func New(cfg Config) (*Runtime, error) {
 	}
 	rt.commits = rt.work.Commits
 	rt.Member.work, rt.Member.commits = rt.work, rt.commits
-	rt.Logs = &Logs{store: cfg.Store, keyed: rt.keyed, work: rt.work, frameBytes: cfg.FrameBytes}
+	rt.Logs = &Logs{store: rt.store, keyed: rt.keyed, work: rt.work, frameBytes: cfg.FrameBytes}
 	return rt, nil
 }

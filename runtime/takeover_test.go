@@ -320,7 +320,7 @@ func TestTakeOverKeepsTheNumbersOfAllMessages(t *testing.T) {
 	b.wait(s.RunID, runtime.Completed)
 	seqs := make(map[int64]string)
 	for seq := int64(0); ; {
-		msgs, err := b.store.History(t.Context(), th.Project, th.Key, snap.Run.CreatedAt, seq, 500)
+		msgs, err := b.store.ByProject().History(t.Context(), th.Project, th.Key, snap.Run.CreatedAt, seq, 500)
 		if err != nil {
 			t.Fatal(err)
 		}

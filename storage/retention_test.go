@@ -95,7 +95,7 @@ func TestRetention(t *testing.T) {
 					if gone := i == 1; gone != errors.Is(err, data.ErrNotFound) {
 						t.Errorf("run of %s: %v", run.Project, err)
 					}
-					p, err := db.RunMessages(ctx, run.Project, run.Key, 0, 10)
+					p, err := db.ByProject().RunMessages(ctx, run.Project, run.Key, 0, 10)
 					if gone := i == 1; err != nil || gone != (len(p.Rows) == 0) {
 						t.Errorf("run of %s has %d messages, %v", run.Project, len(p.Rows), err)
 					}
@@ -130,7 +130,7 @@ func TestAuditIsForgottenByProject(t *testing.T) {
 				t.Errorf("%d are gone, %v", n, err)
 			}
 			for project, want := range map[string]int{"p": 23, "q": 2100} {
-				p, err := db.Audit(ctx, data.AuditFilter{Project: project, Count: true})
+				p, err := db.ByProject().Audit(ctx, data.AuditFilter{Project: project, Count: true})
 				if err != nil || p.Total != want {
 					t.Errorf("%s has %d, %v", project, p.Total, err)
 				}

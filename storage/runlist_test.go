@@ -57,7 +57,7 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 				plannedByKey(t, db, f)
 				var got []int64
 				for more := true; more; {
-					p, err := db.Runs(t.Context(), f)
+					p, err := db.ByProject().Runs(t.Context(), f)
 					if err != nil {
 						t.Fatalf("%+v: %v", f, err)
 					}
@@ -79,7 +79,7 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 				t.Helper()
 				f.Project, f.Limit = "p", 5
 				for {
-					p, err := db.Audit(t.Context(), f)
+					p, err := db.ByProject().Audit(t.Context(), f)
 					must(t, err)
 					rows, pages = rows+len(p.Rows), pages+1
 					if !p.More {

@@ -93,10 +93,8 @@ const DefaultLease = 6 * time.Second
 
 // DB is an open database. Reads may be called concurrently; writes run one at a time.
 type DB struct {
-	*lookups     // threads by name
-	*rows.Reader // the other reads by keys and names
+	*rows.Reader // by keys
 	*rows.Logs
-	lists.Pages
 	*committer // the batches of the joined instance, and keys for their rows
 	lists.Counter
 
@@ -107,6 +105,7 @@ type DB struct {
 
 	cfg     Config
 	d       *sqldb.DB
+	project *project
 	w       sqldb.Writer
 	read    *sqldb.Pool
 	looks   *sqldb.Pool // at the queue; on SQLite it is read
@@ -164,9 +163,11 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if db.d.Single { // this process does the work, with each large event several times in memory
 		pages = sqldb.TurnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}
-	db.lookups, db.Reader = &lookups{read: db.read}, rows.NewReader(db.d, db.read, db.looks)
+	db.Reader = rows.NewReader(db.d, db.read, db.looks)
 	db.Logs = rows.NewLogs(db.d, db.read, db.codec, pages)
-	db.Pages = lists.NewPages(db.d, db.read, sqldb.TurnsOf(max(db.cfg.Readers/4, 1)))
+	db.project = &project{
+		&lookups{read: db.read}, (*rows.Project)(db.Reader), lists.NewPages(db.d, db.read, sqldb.TurnsOf(max(db.cfg.Readers/4, 1))),
+	}
 	db.committer = &committer{
 		w: members.NewWriter(db.cfg.member(db.d), &db.w, db.lock), cfg: db.cfg, d: db.d, read: db.read, rows: rows.NewCommits(db.codec),
 	}
@@ -215,6 +216,9 @@ func (db *DB) migrate(ctx context.Context) error {
 	}
 	return migrate(ctx, db.cfg, db.d, nil)
 }
+
+// ByProject returns the reads of a project.
+func (db *DB) ByProject() data.ByProject { return db.project }
 
 // Members returns the instances.
 func (db *DB) Members() data.Members { return db.Registry }

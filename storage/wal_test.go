@@ -82,7 +82,7 @@ func TestCleanStopLeavesOneFile(t *testing.T) {
 	for _, key := range log.threads {
 		sameLog(t, readLog(t, db, key, 500), want[key])
 	}
-	if runs, _, err := storagetest.Parts(db.Runs(t.Context(), data.RunFilter{Statuses: []data.Status{data.Completed}})); err != nil || len(runs) != 2 {
+	if runs, _, err := storagetest.Parts(db.ByProject().Runs(t.Context(), data.RunFilter{Statuses: []data.Status{data.Completed}})); err != nil || len(runs) != 2 {
 		t.Errorf("the copy has %d finished runs, %v, want 2", len(runs), err)
 	}
 }

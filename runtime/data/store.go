@@ -100,8 +100,9 @@ type Name struct{ Project, User, ID string }
 // Reader has the reads of a Store. They see committed rows. Each has an index and a limit. A single row that does not exist is
 // ErrNotFound.
 type Reader interface {
-	ByProject
 	ByKey
+	// ByProject returns the reads of a project.
+	ByProject() ByProject
 }
 
 // ByProject has the reads of one project: they find nothing for a key of another project.

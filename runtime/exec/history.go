@@ -179,7 +179,7 @@ func (s *step) Recall(ctx context.Context, keys []string) (map[string]string, er
 			ids[i] = noteID(s.l.run.ThreadKey, s.w.Agent, key)
 		}
 		found, err := commit.RetryUnavailable(ctx, func() (data.Page[data.PromptPiece], error) {
-			return s.l.cfg.Store.PromptPieces(ctx, s.l.run.Project, s.l.run.ThreadKey, ids)
+			return s.l.cfg.Store.ByProject().PromptPieces(ctx, s.l.run.Project, s.l.run.ThreadKey, ids)
 		})
 		if err != nil {
 			return nil, err

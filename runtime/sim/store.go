@@ -305,16 +305,24 @@ func (f *faulty) Thread(ctx context.Context, key int64) (data.Thread, error) {
 	return read(f, func() (data.Thread, error) { return f.Store.Thread(ctx, key) })
 }
 
-func (f *faulty) ThreadByID(ctx context.Context, project, user, id string) (data.Thread, error) {
-	return read(f, func() (data.Thread, error) { return f.Store.ThreadByID(ctx, project, user, id) }, "thread", id)
+// byProject is the faulty store's part ByProject.
+type byProject struct {
+	data.ByProject
+	f *faulty
+}
+
+func (f *faulty) ByProject() data.ByProject { return byProject{f.Store.ByProject(), f} }
+
+func (r byProject) ThreadByID(ctx context.Context, project, user, id string) (data.Thread, error) {
+	return read(r.f, func() (data.Thread, error) { return r.ByProject.ThreadByID(ctx, project, user, id) }, "thread", id)
 }
 
 func (f *faulty) Run(ctx context.Context, key int64) (data.Run, error) {
 	return read(f, func() (data.Run, error) { return f.Store.Run(ctx, key) }, "run", key)
 }
 
-func (f *faulty) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
-	return read(f, func() ([]data.Run, error) { return f.Store.RunsByName(ctx, project, user, name) }, "named", len(name))
+func (r byProject) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
+	return read(r.f, func() ([]data.Run, error) { return r.ByProject.RunsByName(ctx, project, user, name) }, "named", len(name))
 }
 
 func (f *faulty) OpenRuns(ctx context.Context, threadKey int64) ([]runtime.RunHead, error) {
@@ -354,14 +362,14 @@ func (f *faulty) Nodes(ctx context.Context, runKey int64) ([]runtime.Node, error
 	return read(f, func() ([]runtime.Node, error) { return f.Store.Nodes(ctx, runKey) })
 }
 
-func (f *faulty) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (runtime.Page[runtime.Message], error) {
-	return read(f, func() (runtime.Page[runtime.Message], error) {
-		return f.Store.RunMessages(ctx, project, runKey, after, limit)
+func (r byProject) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (runtime.Page[runtime.Message], error) {
+	return read(r.f, func() (runtime.Page[runtime.Message], error) {
+		return r.ByProject.RunMessages(ctx, project, runKey, after, limit)
 	})
 }
 
-func (f *faulty) Steps(ctx context.Context, project string, runKey int64, after, limit int) (runtime.Page[runtime.Step], error) {
-	return read(f, func() (runtime.Page[runtime.Step], error) { return f.Store.Steps(ctx, project, runKey, after, limit) })
+func (r byProject) Steps(ctx context.Context, project string, runKey int64, after, limit int) (runtime.Page[runtime.Step], error) {
+	return read(r.f, func() (runtime.Page[runtime.Step], error) { return r.ByProject.Steps(ctx, project, runKey, after, limit) })
 }
 
 func (f *faulty) Queued(ctx context.Context, runKey int64) ([]runtime.Message, error) {

@@ -219,7 +219,7 @@ func (r *Reader) Run(ctx context.Context, key int64) (data.Run, error) {
 }
 
 // RunsByName returns the project's runs that have the name: see [data.ByProject].
-func (r *Reader) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
+func (r *Project) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
 	if user == "" {
 		return sqldb.All(ctx, r.q, scanRun, selectRunsByName, project, name)
 	}

@@ -395,7 +395,7 @@ func testTwoKeys(t *testing.T, x, y *fixture) {
 	go func() { request(y, "bob", 1); close(over) }()
 	request(x, "ann", 0)
 	<-over
-	threads, err := rowsOf(x.Threads(t.Context(), data.ThreadFilter{Project: "project", Limit: 500}))
+	threads, err := rowsOf(x.ByProject().Threads(t.Context(), data.ThreadFilter{Project: "project", Limit: 500}))
 	equal(t, "Threads", len(threads), err, 2*rounds)
 }
 

@@ -23,7 +23,7 @@ func testUsers(t *testing.T, f *fixture) {
 		t.Helper()
 		filter.Project, filter.Limit, filter.Count = "project", 2, true
 		for more := true; more; {
-			p, err := f.Threads(ctx, filter)
+			p, err := f.ByProject().Threads(ctx, filter)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +47,7 @@ func testUsers(t *testing.T, f *fixture) {
 		t.Helper()
 		filter := data.UserFilter{Project: "project", Text: text, Limit: 1}
 		for more := true; more; {
-			p, err := f.Users(ctx, filter)
+			p, err := f.ByProject().Users(ctx, filter)
 			if err != nil || len(p.Rows) > 1 || p.Counted {
 				t.Fatal(p, err)
 			}

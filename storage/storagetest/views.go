@@ -307,7 +307,7 @@ func testViewShared(t *testing.T, f *fixture) {
 	if views[0] == views[2] || views[2] == views[5] {
 		t.Error("decisions about different threads share a view")
 	}
-	got, err := f.ThreadByID(t.Context(), "project", "ann", "unnamed")
+	got, err := f.ByProject().ThreadByID(t.Context(), "project", "ann", "unnamed")
 	equal(t, "the thread", got, err, *unnamed)
 }
 

@@ -195,6 +195,9 @@ func (db *Database) PutViews(ctx context.Context, project, user string, views []
 	return ctx.Err()
 }
 
+// ByProject returns the reads of a project.
+func (db *Database) ByProject() data.ByProject { return db }
+
 // Members returns the instances.
 func (s *Store) Members() data.Members { return s }
 

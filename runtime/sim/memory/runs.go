@@ -39,7 +39,7 @@ func (db *Database) Run(ctx context.Context, key int64) (data.Run, error) {
 	return one(ctx, db, func() *data.Run { return db.whole(db.runs[key]) })
 }
 
-// RunsByName returns the runs with that name: see [data.Reader].
+// RunsByName returns the runs with that name: see [data.ByProject].
 func (db *Database) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
 	return read(ctx, db, func() []data.Run {
 		keys := make(map[int64]bool)
