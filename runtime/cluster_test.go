@@ -273,9 +273,17 @@ type late struct {
 	let chan struct{}
 }
 
-func (s late) Orphans(ctx context.Context, after int64, limit int) ([]data.RunHead, error) {
+func (s late) Queue() data.Queue { return lateQueue{s.Store.Queue(), s.let} }
+
+// lateQueue is the part Queue of a late store.
+type lateQueue struct {
+	data.Queue
+	let chan struct{}
+}
+
+func (s lateQueue) Orphans(ctx context.Context, after int64, limit int) ([]data.RunHead, error) {
 	<-s.let
-	return s.Store.Orphans(ctx, after, limit)
+	return s.Queue.Orphans(ctx, after, limit)
 }
 
 // A server that starts beside others serves before it has taken runs over, which may be many.

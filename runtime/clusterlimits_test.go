@@ -34,7 +34,7 @@ func mostRunning(t *testing.T, url string, names ...data.Name) (stop func() map[
 				return
 			case <-tick():
 			}
-			now, err := db.CountRunning(context.Background(), names)
+			now, err := db.Queue().CountRunning(context.Background(), names)
 			if err != nil {
 				t.Error(err)
 				return
@@ -223,8 +223,16 @@ type slowDeletions struct {
 	begun, goOn chan struct{}
 }
 
-func (d slowDeletions) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
-	list, err := d.DB.Deletions(ctx, afterThread, afterRun, limit)
+func (d slowDeletions) Queue() data.Queue { return slowQueue{d.DB.Queue(), d} }
+
+// slowQueue is the part Queue of a database with slow deletions.
+type slowQueue struct {
+	data.Queue
+	slowDeletions
+}
+
+func (d slowQueue) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
+	list, err := d.Queue.Deletions(ctx, afterThread, afterRun, limit)
 	if len(list) > 0 {
 		select {
 		case d.begun <- struct{}{}:

@@ -18,7 +18,7 @@ import (
 // keyed reads rows by key. Each read takes a grant instead of a key, and only rows that were found for a Caller carry
 // a grant.
 type keyed struct {
-	byKey data.ByKey
+	byKey data.Reader
 	logs  *tail.Logs
 }
 

@@ -70,9 +70,17 @@ func (d ill) KeepLease(ctx context.Context) error {
 	return d.Members.KeepLease(ctx)
 }
 
-func (d *dying) Orphans(ctx context.Context, after int64, limit int) ([]data.RunHead, error) {
-	defer d.looked.Add(1)
-	return d.Store.Orphans(ctx, after, limit)
+func (d *dying) Queue() data.Queue { return countedQueue{d.Store.Queue(), d} }
+
+// countedQueue is the part Queue of a dying store.
+type countedQueue struct {
+	data.Queue
+	store *dying
+}
+
+func (q countedQueue) Orphans(ctx context.Context, after int64, limit int) ([]data.RunHead, error) {
+	defer q.store.looked.Add(1)
+	return q.Queue.Orphans(ctx, after, limit)
 }
 
 func (d ill) Drain(ctx context.Context) (bool, error) {

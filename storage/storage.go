@@ -220,6 +220,9 @@ func (db *DB) migrate(ctx context.Context) error {
 // ByProject returns the reads of a project.
 func (db *DB) ByProject() data.ByProject { return db.project }
 
+// Queue returns the queue.
+func (db *DB) Queue() data.Queue { return (*rows.Queue)(db.Reader) }
+
 // Members returns the instances.
 func (db *DB) Members() data.Members { return db.Registry }
 

@@ -11,14 +11,12 @@ import (
 type Store interface {
 	Reader
 
+	// Queue returns the queue.
+	Queue() Queue
 	// Members returns the instances.
 	Members() Members
 	// Saved returns the store of secrets and of users' views.
 	Saved() Saved
-	// Take takes rows of the queue that no other instance has taken, and returns their threads. For hold, at most MostHold,
-	// the others' Line leaves them out; a hold of 0 gives them back. It is only a saving: rows of an instance that ends are left out until
-	// then. A row whose hold would end after twice MostHold is free: the database's clock was set back. A Store that is not Shared takes all.
-	Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error)
 	// ReserveBudgets replaces what an instance has reserved of a project's budgets by the result of decide, which gets the reservations of
 	// the other instances that may write. The instances decide about a project one after another, beside batches. It is called if the Store
 	// is Shared.
@@ -39,6 +37,38 @@ type Store interface {
 	Shared() bool
 	// Close closes the connections.
 	Close() error
+}
+
+// Queue has the work that waits for an instance.
+type Queue interface {
+	// Take takes rows of the queue that no other instance has taken, and returns their threads. For hold, at most MostHold,
+	// the others' Line leaves them out; a hold of 0 gives them back. It is only a saving: rows of an instance that ends are left out until
+	// then. A row whose hold would end after twice MostHold is free: the database's clock was set back. A Store that is not Shared takes all.
+	Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error)
+	// Appended returns the number of queued messages of those of the runs that have any.
+	Appended(ctx context.Context, runs []int64) (map[int64]int, error)
+	// Orphans returns up to limit RUNNING runs of all threads whose owner may not write any more, by their threads' keys, after that
+	// key.
+	Orphans(ctx context.Context, afterThread int64, limit int) ([]RunHead, error)
+	// Misplaced returns up to limit threads whose Place is not what their runs need: a defect, which a Look repairs.
+	Misplaced(ctx context.Context, limit int) ([]int64, error)
+	// Line returns up to limit rows of the queue behind a place: see the Selections of Each. An empty name is before all names.
+	Line(ctx context.Context, after Place, each Each, limit int) ([]Place, error)
+	// Position returns a thread's row in the queue, and its position by Place.Compare among the claim rows of its user in its project,
+	// from 1 to 1000 at most; 0 for a row that asks for a cancel.
+	Position(ctx context.Context, thread int64) (Place, int, error)
+	// Backlog returns the work that waits. It reads all WAITING runs and the whole queue.
+	Backlog(ctx context.Context) (Backlog, error)
+	// CountRunning returns how many runs of projects and of users are RUNNING, with those of the projects' users. It is for a Store that
+	// is Shared, as CountQueued is.
+	CountRunning(ctx context.Context, of []Name) (map[Name]int, error)
+	// CountQueued returns how many runs are QUEUED: of all, of each project and of each user in it, as Names without ids.
+	CountQueued(ctx context.Context) (map[Name]int, error)
+	// Deletions returns up to limit deletions of which parts are left and whose instance may not write any more, by the keys of
+	// their threads and runs, after those keys.
+	Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]Deletion, error)
+	// Expired returns up to limit open interrupts that have expired by now.
+	Expired(ctx context.Context, now time.Time, limit int) ([]Interrupt, error)
 }
 
 // Members has the instances, one of which this process may join as.
@@ -97,14 +127,6 @@ type Saved interface {
 // Name is a user's name for a thread or a run.
 type Name struct{ Project, User, ID string }
 
-// Reader has the reads of a Store. They see committed rows. Each has an index and a limit. A single row that does not exist is
-// ErrNotFound.
-type Reader interface {
-	ByKey
-	// ByProject returns the reads of a project.
-	ByProject() ByProject
-}
-
 // ByProject has the reads of one project: they find nothing for a key of another project.
 type ByProject interface {
 	ThreadByID(ctx context.Context, project, user, id string) (Thread, error)
@@ -151,9 +173,11 @@ type ByProject interface {
 	Questions(ctx context.Context, f QuestionFilter) (Page[Question], error)
 }
 
-// ByKey has the reads by keys, and those of servers. They check no permission: package runtime has grants for the keys that a caller
-// may read.
-type ByKey interface {
+// Reader has the reads of a Store. They see committed rows. Each has an index and a limit. A single row that does not exist is
+// ErrNotFound. Reads by key check no permission: package runtime has grants for the keys that a caller may read.
+type Reader interface {
+	// ByProject returns the reads of a project.
+	ByProject() ByProject
 	Thread(ctx context.Context, key int64) (Thread, error)
 	Run(ctx context.Context, key int64) (Run, error)
 	// Weight returns how many bytes a run needs in memory when it begins or resumes, without reading them.
@@ -164,32 +188,8 @@ type ByKey interface {
 	Heads(ctx context.Context, runs []int64) ([]RunHead, error)
 	// CancelAsks returns up to 1000 requests to cancel runs that an instance executes.
 	CancelAsks(ctx context.Context, instance string) ([]CancelAsk, error)
-	// Appended returns the number of queued messages of those of the runs that have any.
-	Appended(ctx context.Context, runs []int64) (map[int64]int, error)
 	// LastRun returns the thread's newest run, without its input and definition.
 	LastRun(ctx context.Context, threadKey int64) (Run, error)
-	// Orphans returns up to limit RUNNING runs of all threads whose owner may not write any more, by their threads' keys, after that
-	// key.
-	Orphans(ctx context.Context, afterThread int64, limit int) ([]RunHead, error)
-	// Misplaced returns up to limit threads whose Place is not what their runs need: a defect, which a Look repairs.
-	Misplaced(ctx context.Context, limit int) ([]int64, error)
-	// Line returns up to limit rows of the queue behind a place: see the Selections of Each. An empty name is before all names.
-	Line(ctx context.Context, after Place, each Each, limit int) ([]Place, error)
-	// Position returns a thread's row in the queue, and its position by Place.Compare among the claim rows of its user in its project,
-	// from 1 to 1000 at most; 0 for a row that asks for a cancel.
-	Position(ctx context.Context, thread int64) (Place, int, error)
-	// Backlog returns the work that waits. It reads all WAITING runs and the whole queue.
-	Backlog(ctx context.Context) (Backlog, error)
-	// CountRunning returns how many runs of projects and of users are RUNNING, with those of the projects' users. It is for a Store that
-	// is Shared, as CountQueued is.
-	CountRunning(ctx context.Context, of []Name) (map[Name]int, error)
-	// CountQueued returns how many runs are QUEUED: of all, of each project and of each user in it, as Names without ids.
-	CountQueued(ctx context.Context) (map[Name]int, error)
-	// Deletions returns up to limit deletions of which parts are left and whose instance may not write any more, by the keys of
-	// their threads and runs, after those keys.
-	Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]Deletion, error)
-	// Expired returns up to limit open interrupts that have expired by now.
-	Expired(ctx context.Context, now time.Time, limit int) ([]Interrupt, error)
 	Nodes(ctx context.Context, runKey int64) ([]Node, error)
 	// Queued returns the run's queued messages, in the order of their keys.
 	Queued(ctx context.Context, runKey int64) ([]Message, error)

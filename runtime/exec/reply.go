@@ -251,7 +251,7 @@ func payloadOf(m *agui.Message) json.RawMessage {
 // and its messages with results of the client's own tools or of calls about which a worker asks. known has the ids of the messages that
 // the thread already has.
 func (o *Offers) AnswersOf(
-	ctx context.Context, r data.ByKey, threadKey int64, resume []agui.ResumeEntry, msgs []agui.Message, known map[string]bool, by Responder,
+	ctx context.Context, r data.Reader, threadKey int64, resume []agui.ResumeEntry, msgs []agui.Message, known map[string]bool, by Responder,
 ) (*decide.Answers, error) {
 	if len(resume) == 0 && !slices.ContainsFunc(msgs, func(m agui.Message) bool { return m.Role == agui.RoleTool }) {
 		return nil, nil

@@ -34,10 +34,9 @@ const (
 	aloneEach = 10
 )
 
-// Store is the database's queue.
+// Store is the database.
 type Store interface {
 	Shared() bool
-	Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error)
 	Run(ctx context.Context, key int64) (data.Run, error)
 }
 
@@ -52,7 +51,8 @@ type Members interface {
 type Config struct {
 	Store    Store
 	Members  Members
-	Instance string // this one
+	Line     func(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) // reads the queue
+	Instance string                                                                                       // this one
 	Identity Identity
 	Log      *slog.Logger
 	Link     *bus.Link             // to the others

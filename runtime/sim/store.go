@@ -103,21 +103,29 @@ func (m member) Drain(ctx context.Context) (bool, error) {
 	return living(m.f, func() (bool, error) { return m.Members.Drain(ctx) })
 }
 
-func (f *faulty) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
-	if f.s.several() {
-		f.s.nap("take", f.p.n) // others may take the rows that the look has read
+// queue is the faulty store's part Queue.
+type queue struct {
+	data.Queue
+	f *faulty
+}
+
+func (f *faulty) Queue() data.Queue { return queue{f.Store.Queue(), f} }
+
+func (q queue) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
+	if q.f.s.several() {
+		q.f.s.nap("take", q.f.p.n) // others may take the rows that the look has read
 	}
-	taken, err := living(f, func() ([]int64, error) { return f.Store.Take(ctx, threads, hold) })
-	if len(taken) == 0 || !f.s.several() {
+	taken, err := living(q.f, func() ([]int64, error) { return q.Queue.Take(ctx, threads, hold) })
+	if len(taken) == 0 || !q.f.s.several() {
 		return taken, err
 	}
-	switch n, trouble := f.s.fault(&f.s.rows, func(f *Fault) int { return f.Row }); trouble {
+	switch n, trouble := q.f.s.fault(&q.f.s.rows, func(f *Fault) int { return f.Row }); trouble {
 	case Stopped:
-		f.s.pause(f.p, time.Duration(1+n%6)*lease/2, nil) // for less than a lease, or longer than rows are taken for
+		q.f.s.pause(q.f.p, time.Duration(1+n%6)*lease/2, nil) // for less than a lease, or longer than rows are taken for
 	case KillAfter:
-		f.s.kill(f.p)
+		q.f.s.kill(q.f.p)
 	}
-	return living(f, func() ([]int64, error) { return taken, nil })
+	return living(q.f, func() ([]int64, error) { return taken, nil })
 }
 
 func (m member) TakeDuty(ctx context.Context, name string) (bool, error) {
@@ -144,8 +152,8 @@ func (f *faulty) CancelAsks(ctx context.Context, instance string) ([]data.Cancel
 	return living(f, func() ([]data.CancelAsk, error) { return f.Store.CancelAsks(ctx, instance) })
 }
 
-func (f *faulty) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
-	return living(f, func() (map[int64]int, error) { return f.Store.Appended(ctx, runs) })
+func (q queue) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
+	return living(q.f, func() (map[int64]int, error) { return q.Queue.Appended(ctx, runs) })
 }
 
 // Commit passes the batch on unless the process dies first.
@@ -329,33 +337,33 @@ func (f *faulty) OpenRuns(ctx context.Context, threadKey int64) ([]runtime.RunHe
 	return read(f, func() ([]runtime.RunHead, error) { return f.Store.OpenRuns(ctx, threadKey) })
 }
 
-func (f *faulty) Orphans(ctx context.Context, thread int64, limit int) ([]runtime.RunHead, error) {
-	return read(f, func() ([]runtime.RunHead, error) { return f.Store.Orphans(ctx, thread, limit) })
+func (q queue) Orphans(ctx context.Context, thread int64, limit int) ([]runtime.RunHead, error) {
+	return read(q.f, func() ([]runtime.RunHead, error) { return q.Queue.Orphans(ctx, thread, limit) })
 }
 
-func (f *faulty) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
-	return read(f, func() ([]data.Place, error) { return f.Store.Line(ctx, after, each, limit) }, "line")
+func (q queue) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
+	return read(q.f, func() ([]data.Place, error) { return q.Queue.Line(ctx, after, each, limit) }, "line")
 }
 
-func (f *faulty) Position(ctx context.Context, thread int64) (data.Place, int, error) {
+func (q queue) Position(ctx context.Context, thread int64) (data.Place, int, error) {
 	at := 0
-	p, err := read(f, func() (p data.Place, err error) {
-		p, at, err = f.Store.Position(ctx, thread)
+	p, err := read(q.f, func() (p data.Place, err error) {
+		p, at, err = q.Queue.Position(ctx, thread)
 		return p, err
 	})
 	return p, at, err
 }
 
-func (f *faulty) Backlog(ctx context.Context) (data.Backlog, error) {
-	return read(f, func() (data.Backlog, error) { return f.Store.Backlog(ctx) })
+func (q queue) Backlog(ctx context.Context) (data.Backlog, error) {
+	return read(q.f, func() (data.Backlog, error) { return q.Queue.Backlog(ctx) })
 }
 
-func (f *faulty) Deletions(ctx context.Context, thread, run int64, limit int) ([]runtime.Deletion, error) {
-	return read(f, func() ([]runtime.Deletion, error) { return f.Store.Deletions(ctx, thread, run, limit) })
+func (q queue) Deletions(ctx context.Context, thread, run int64, limit int) ([]runtime.Deletion, error) {
+	return read(q.f, func() ([]runtime.Deletion, error) { return q.Queue.Deletions(ctx, thread, run, limit) })
 }
 
-func (f *faulty) Expired(ctx context.Context, now time.Time, limit int) ([]runtime.Interrupt, error) {
-	return read(f, func() ([]runtime.Interrupt, error) { return f.Store.Expired(ctx, now, limit) }, "expired")
+func (q queue) Expired(ctx context.Context, now time.Time, limit int) ([]runtime.Interrupt, error) {
+	return read(q.f, func() ([]runtime.Interrupt, error) { return q.Queue.Expired(ctx, now, limit) }, "expired")
 }
 
 func (f *faulty) Nodes(ctx context.Context, runKey int64) ([]runtime.Node, error) {
@@ -369,7 +377,9 @@ func (r byProject) RunMessages(ctx context.Context, project string, runKey, afte
 }
 
 func (r byProject) Steps(ctx context.Context, project string, runKey int64, after, limit int) (runtime.Page[runtime.Step], error) {
-	return read(r.f, func() (runtime.Page[runtime.Step], error) { return r.ByProject.Steps(ctx, project, runKey, after, limit) })
+	return read(r.f, func() (runtime.Page[runtime.Step], error) {
+		return r.ByProject.Steps(ctx, project, runKey, after, limit)
+	})
 }
 
 func (f *faulty) Queued(ctx context.Context, runKey int64) ([]runtime.Message, error) {

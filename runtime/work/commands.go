@@ -71,7 +71,7 @@ const repairedAtOnce = 1000
 // RepairQueue writes the rows of threads in the queue that do not agree with their runs. There are none unless a decision has a defect, or
 // somebody has changed the database; without it their runs would wait for ever.
 func (en *Engine) RepairQueue(ctx context.Context) error {
-	threads, err := en.store.Misplaced(ctx, repairedAtOnce)
+	threads, err := en.store.Queue().Misplaced(ctx, repairedAtOnce)
 	if err != nil {
 		return err
 	}

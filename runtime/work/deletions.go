@@ -48,7 +48,7 @@ func (en *Engine) finishDeletions(ctx context.Context) error {
 	var errs []error
 	for last := (data.Deletion{}); ; {
 		list, err := commit.RetryUnavailable(ctx, func() ([]data.Deletion, error) {
-			return en.store.Deletions(ctx, last.ThreadKey, last.RunKey, limit)
+			return en.store.Queue().Deletions(ctx, last.ThreadKey, last.RunKey, limit)
 		})
 		if err != nil {
 			return errors.Join(append(errs, err)...)

@@ -187,11 +187,11 @@ func New(cfg Config) (*Engine, error) {
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
 	en.Fleet = fleet.New(en.abandoned, fleet.Config{
-		Store: cfg.Store, Members: cfg.Store.Members(), Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
+		Store: cfg.Store, Members: cfg.Store.Members(), Line: cfg.Store.Queue().Line, Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
 		Plugins: en.Offers.Plugins, Load: en.load, Stopping: en.Stopping, Wake: func() { en.Queue.Wake(false) },
 	})
 	begins := queue.Config{
-		Store: cfg.Store, Runs: dispatcher{en}, Link: cfg.Link, Quit: en.quit, Gateway: cfg.Identity.Role == fleet.Gateway, Unshared: en.logUnshared,
+		Store: cfg.Store, Rows: cfg.Store.Queue(), Runs: dispatcher{en}, Link: cfg.Link, Quit: en.quit, Gateway: cfg.Identity.Role == fleet.Gateway, Unshared: en.logUnshared,
 		Slots: quota.Limits{Total: int64(cfg.Runs), PerProject: int64(cfg.RunsPerProject), PerUser: int64(cfg.RunsPerUser)}, PerAgent: cfg.RunsPerAgent,
 		OwnLimit: en.Offers.Concurrency, Asked: quota.Limits{Total: cfg.RunsBytes, PerUser: queue.Shares(cfg.RunsBytes, cfg.Accounts).PerUser}, Said: queue.Shares(cfg.RunsMessages, cfg.Accounts),
 		LightBytes: cfg.LightBytes, Caps: cfg.Caps,

@@ -35,7 +35,7 @@ func (en *Engine) expire() {
 			continue
 		}
 		en.nextExpiry.Store(now.Add(expiryEach).UnixMilli())
-		soon, err := en.store.Expired(en.abandoned, now.Add(expiryEach), expiredAtOnce)
+		soon, err := en.store.Queue().Expired(en.abandoned, now.Add(expiryEach), expiredAtOnce)
 		if err != nil || len(soon) == expiredAtOnce { // readiness reports the error
 			en.nextExpiry.Store(0)
 		}

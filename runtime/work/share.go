@@ -109,7 +109,7 @@ func (en *Engine) takeOrphans(ctx context.Context) (err error) {
 	defer func() { t.search.End(err == nil) }()
 	found := lineup{en: en, owners: make(map[string]data.Instance)}
 	for after, full := int64(0), true; full; {
-		left, err := commit.RetryUnavailable(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
+		left, err := commit.RetryUnavailable(ctx, func() ([]data.RunHead, error) { return en.store.Queue().Orphans(ctx, after, limit) })
 		if err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func (en *Engine) Stats() Stats {
 	s.Queued = en.Queue.Queued("", "").All
 	ctx, cancel := context.WithTimeout(en.abandoned, time.Second)
 	defer cancel()
-	if b, err := en.store.Backlog(ctx); err == nil { // otherwise readiness tells
+	if b, err := en.store.Queue().Backlog(ctx); err == nil { // otherwise readiness tells
 		s.Waiting = b.Waiting
 		if !b.Oldest.IsZero() {
 			s.OldestQueued = max(time.Since(b.Oldest), 0)

@@ -186,7 +186,7 @@ func (r *Project) RunMessages(ctx context.Context, project string, runKey, after
 }
 
 // Appended returns the number of queued messages of those of the runs that have any.
-func (r *Reader) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
+func (r *Queue) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
 	counts := make(map[int64]int)
 	_, err := sqldb.All(ctx, r.q, func(rows *sql.Rows) (n int, err error) {
 		var run int64
@@ -258,7 +258,7 @@ type known struct {
 
 func scanKnown(rows *sql.Rows) (k known, err error) { return sqldb.Scan(rows, &k, &k.thread, &k.id) }
 
-// Messages lists the newest limit of the thread's consumed messages: see [data.ByKey].
+// Messages lists the newest limit of the thread's consumed messages: see [data.Reader].
 func (r *Reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]data.Message, error) {
 	if upTo == 0 {
 		upTo = math.MaxInt64

@@ -1,5 +1,5 @@
 // Package rows writes, reads and deletes the rows of threads and runs: a file for each table has its statements. A [Tx] writes the rows of
-// a batch and reads the [Views] of its decisions; a [Reader], a [Project] and [Logs] read rows by their keys and names. The package begins no transaction
+// a batch and reads the [Views] of its decisions; a [Reader], a [Project], a [Queue] and [Logs] read rows. The package begins no transaction
 // and decides nothing.
 package rows
 
@@ -18,6 +18,9 @@ type Reader struct {
 
 // Project reads the rows of a project: see [data.ByProject].
 type Project Reader
+
+// Queue reads the queue, and takes its rows: see [data.Queue].
+type Queue Reader
 
 // NewReader returns a Reader of a database, which looks at the queue by looks.
 func NewReader(d *sqldb.DB, q, looks sqldb.Querier) *Reader { return &Reader{q, looks, d} }

@@ -248,8 +248,8 @@ func (r *Reader) LastRun(ctx context.Context, threadKey int64) (data.Run, error)
 	return sqldb.One(ctx, r.q, scanRun, selectLastRun, threadKey)
 }
 
-// Orphans returns up to limit RUNNING runs whose owner may not write any more: see [data.ByKey].
-func (r *Reader) Orphans(ctx context.Context, afterThread int64, limit int) ([]data.RunHead, error) {
+// Orphans returns up to limit RUNNING runs whose owner may not write any more: see [data.Queue].
+func (r *Queue) Orphans(ctx context.Context, afterThread int64, limit int) ([]data.RunHead, error) {
 	return sqldb.All(ctx, r.q, ScanHead, selectOrphans, afterThread, limit)
 }
 

@@ -270,11 +270,11 @@ func testPlaces(t *testing.T, f *fixture) {
 	other := f.newRun(t, f.newThread(t, "ann", "c"), "c", data.Completed)
 	misplaced := func(what string, want ...int64) {
 		t.Helper()
-		got, err := f.Misplaced(t.Context(), 10)
+		got, err := f.Queue().Misplaced(t.Context(), 10)
 		equal(t, what, got, err, want)
 	}
 	misplaced("queued without rows", a.ThreadKey, b.ThreadKey)
-	got, err := f.Misplaced(t.Context(), 1)
+	got, err := f.Queue().Misplaced(t.Context(), 1)
 	equal(t, "one of them", got, err, []int64{a.ThreadKey})
 	f.put(t, place(data.ToClaim, a), place(data.ToClaim, b))
 	misplaced("with their rows")
@@ -310,7 +310,7 @@ func testOrphans(t *testing.T, f *fixture) {
 	f.newRun(t, f.newThread(t, "ann", "waiting"), "waiting", data.Waiting)
 	got := []int64{}
 	for thread := int64(0); ; {
-		page, err := f.Orphans(t.Context(), thread, 2)
+		page, err := f.Queue().Orphans(t.Context(), thread, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,7 +324,7 @@ func testOrphans(t *testing.T, f *fixture) {
 	if err := f.Members().Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	page, err := f.Orphans(t.Context(), mine.ThreadKey-1, 1)
+	page, err := f.Queue().Orphans(t.Context(), mine.ThreadKey-1, 1)
 	equal(t, "Orphans once the owner has left", headKeys(page), err, []int64{mine.Key})
 }
 
@@ -337,11 +337,11 @@ func testExpired(t *testing.T, f *fixture) {
 		interrupt("late", data.InterruptOpen, new(at(20))), interrupt("second", data.InterruptOpen, new(at(5))),
 		interrupt("first", data.InterruptOpen, new(at(4))), interrupt("never", data.InterruptOpen, nil),
 		interrupt("answered", data.InterruptAnswered, new(at(1))))
-	got, err := f.Expired(t.Context(), at(5), 10)
+	got, err := f.Queue().Expired(t.Context(), at(5), 10)
 	equal(t, "Expired", got, err, []data.Interrupt{
 		*interrupt("first", data.InterruptOpen, new(at(4))), *interrupt("second", data.InterruptOpen, new(at(5))),
 	})
-	got, err = f.Expired(t.Context(), at(100), 1)
+	got, err = f.Queue().Expired(t.Context(), at(100), 1)
 	equal(t, "expired with a limit", len(got), err, 1)
 }
 
@@ -420,7 +420,7 @@ func testDeleteRun(t *testing.T, f *fixture) {
 	gone, ctx := runs[1], t.Context()
 	part := &data.Delete{ThreadKey: thread.Key, RunKey: gone.Key, Limit: 4, Last: 20}
 	f.put(t, part)
-	left, err := f.Deletions(ctx, 0, 0, 10)
+	left, err := f.Queue().Deletions(ctx, 0, 0, 10)
 	equal(t, "what others have left, while this one deletes", left, err, nil)
 	for n := 0; part.Left && n < 20; n++ {
 		f.put(t, message(gone, "m1", 2, data.MessageConsumed)) // by a claim that was prepared before and shows the message again
@@ -474,6 +474,6 @@ func testDeleteRun(t *testing.T, f *fixture) {
 	if err := f.Members().Fence(ctx, "instance-1"); err != nil {
 		t.Fatal(err)
 	}
-	left, err = f.Deletions(ctx, 0, 0, 10)
+	left, err = f.Queue().Deletions(ctx, 0, 0, 10)
 	equal(t, "what it has left", left, err, []data.Deletion{{ThreadKey: thread.Key, RunKey: runs[2].Key, Project: "project", Last: 30}})
 }

@@ -321,6 +321,6 @@ func testDeleteTogether(t *testing.T, f *fixture) {
 		msgs, err := rowsOf(f.ByProject().RunMessages(ctx, "project", run.Key, 0, 10))
 		equal(t, "messages of "+run.ID, len(msgs), err, 1)
 	}
-	deletions, err := f.Deletions(ctx, 0, 0, 10)
+	deletions, err := f.Queue().Deletions(ctx, 0, 0, 10)
 	equal(t, "deletions of which parts are left", len(deletions), err, 0)
 }

@@ -59,13 +59,13 @@ func testDeletionGoesOn(t *testing.T, x, y *fixture) {
 	deletes := &data.Delete{ThreadKey: thread.Key, RunKey: run.Key, Limit: 2, Last: 20}
 	want := []data.Deletion{{ThreadKey: thread.Key, RunKey: run.Key, Project: "project", Last: 20}}
 	x.put(t, deletes)
-	left, err := y.Deletions(t.Context(), 0, 0, 10)
+	left, err := y.Queue().Deletions(t.Context(), 0, 0, 10)
 	equal(t, "Deletions of a living instance", len(left), err, 0)
 	if err := y.Members().Fence(t.Context(), "x"); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		left, err = y.Deletions(t.Context(), 0, 0, 10)
+		left, err = y.Queue().Deletions(t.Context(), 0, 0, 10)
 		equal(t, "Deletions", left, err, want)
 		y.put(t, deletes)
 	}
@@ -186,9 +186,9 @@ func testCounted(t *testing.T, x, y *fixture) {
 	x.during(t, func() { counts(y, ann, map[data.Name]int{}) }, data.Ask{Counts: ann})
 	counts(y, project, all)
 	counts(y, ann, map[data.Name]int{ann: 2})
-	got, err := x.CountRunning(t.Context(), []data.Name{project})
+	got, err := x.Queue().CountRunning(t.Context(), []data.Name{project})
 	equal(t, "CountRunning", got, err, all)
-	got, err = x.CountQueued(t.Context())
+	got, err = x.Queue().CountQueued(t.Context())
 	equal(t, "CountQueued", got, err, map[data.Name]int{})
 }
 

@@ -198,6 +198,9 @@ func (db *Database) PutViews(ctx context.Context, project, user string, views []
 // ByProject returns the reads of a project.
 func (db *Database) ByProject() data.ByProject { return db }
 
+// Queue returns the queue.
+func (s *Store) Queue() data.Queue { return s }
+
 // Members returns the instances.
 func (s *Store) Members() data.Members { return s }
 

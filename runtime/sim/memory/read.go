@@ -81,7 +81,7 @@ func counted[V any](p data.Page[V], asked bool) data.Page[V] {
 	return p
 }
 
-// Deletions returns up to limit unfinished deletions: see [data.ByKey].
+// Deletions returns up to limit unfinished deletions: see [data.Queue].
 func (db *Database) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
 	return read(ctx, db, func() (list []data.Deletion) {
 		order := func(a, b *deletion) int {
