@@ -122,8 +122,8 @@ func newRuntime(ctx context.Context, cfg *Config, reg *host.Registry, db *storag
 		},
 		QueueDepth: cfg.Limits.Queue,
 
-		Counter:   db,
-		Ledger:    db,
+		Counter:   db.Counter,
+		Ledger:    db.Counter,
 		NoPrompts: cfg.NoPrompts,
 		Measures:  watch.Measures(),
 		Tracer:    cfg.Tracer,

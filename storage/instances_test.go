@@ -101,7 +101,7 @@ func TestReserveBudgets_ShowsLivingInstances(t *testing.T) {
 	must(t, second.Members().Join(t.Context(), "second", "b"))
 	reserve := func(db *storage.DB, instance, project string, amounts ...int64) (others int64) {
 		t.Helper()
-		if err := db.ReserveBudgets(t.Context(), instance, project, func(list []data.Reserved) (ours []data.Reserved, _ error) {
+		if err := db.Budgets().ReserveBudgets(t.Context(), instance, project, func(list []data.Reserved) (ours []data.Reserved, _ error) {
 			for _, r := range list {
 				others += r.Amount
 			}

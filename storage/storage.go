@@ -96,9 +96,9 @@ type DB struct {
 	*rows.Reader // by keys
 	*rows.Logs
 	*committer // the batches of the joined instance, and keys for their rows
-	lists.Counter
 
 	Registry    *members.Registry
+	Counter     lists.Counter
 	Accounts    Accounts
 	Attachments Attachments
 	Retention   Retention

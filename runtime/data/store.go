@@ -15,12 +15,10 @@ type Store interface {
 	Queue() Queue
 	// Members returns the instances.
 	Members() Members
+	// Budgets returns the use of budgets.
+	Budgets() Budgets
 	// Saved returns the store of secrets and of users' views.
 	Saved() Saved
-	// ReserveBudgets replaces what an instance has reserved of a project's budgets by the result of decide, which gets the reservations of
-	// the other instances that may write. The instances decide about a project one after another, beside batches. It is called if the Store
-	// is Shared.
-	ReserveBudgets(ctx context.Context, instance, project string, decide func(others []Reserved) ([]Reserved, error)) error
 	// Commit writes batch n of the joined instance in one transaction, exactly once: after an error the caller calls it again with
 	// the same n, and it returns nil when the earlier attempt was committed. n counts from 1, by one for each committed batch.
 	// Commit locks the threads of the decisions, shows each decision its View, and writes the changes in the order of the
@@ -108,6 +106,19 @@ type Members interface {
 	Instance(ctx context.Context, id string) (Instance, error)
 	// Now returns the database's time, which its rows have.
 	Now(ctx context.Context) (time.Time, error)
+}
+
+// Budgets has the use of budgets by all instances.
+type Budgets interface {
+	// Spent returns the spending of a project, or of all when it is empty, from the beginning of one day to that of
+	// another.
+	Spent(ctx context.Context, project string, from, until time.Time) ([]Spending, error)
+	// Raises returns the raises of periods that began at a time or later.
+	Raises(ctx context.Context, since time.Time) ([]Raise, error)
+	// ReserveBudgets replaces what an instance has reserved of a project's budgets by the result of decide, which gets the reservations of
+	// the other instances that may write. The instances decide about a project one after another, beside batches. It is called if the Store
+	// is Shared.
+	ReserveBudgets(ctx context.Context, instance, project string, decide func(others []Reserved) ([]Reserved, error)) error
 }
 
 // Saved stores the secrets that servers sign and seal with, and the users' own views of lists. They do not belong to an instance.
@@ -219,11 +230,6 @@ type Reader interface {
 	// SpanAfter returns the thread's first span that begins after the event.
 	SpanAfter(ctx context.Context, threadKey, eventID int64) (Span, error)
 	Memos(ctx context.Context, runKey int64, generation int) ([]Memo, error)
-	// Spent returns the spending of a project, or of all when it is empty, from the beginning of one day to that of
-	// another.
-	Spent(ctx context.Context, project string, from, until time.Time) ([]Spending, error)
-	// Raises returns the raises of periods that began at a time or later.
-	Raises(ctx context.Context, since time.Time) ([]Raise, error)
 	// Interrupts returns the run's interrupts, oldest first.
 	Interrupts(ctx context.Context, runKey int64) ([]Interrupt, error)
 }

@@ -132,8 +132,16 @@ func (m member) TakeDuty(ctx context.Context, name string) (bool, error) {
 	return living(m.f, func() (bool, error) { return m.Members.TakeDuty(ctx, name) })
 }
 
-func (f *faulty) ReserveBudgets(ctx context.Context, instance, project string, decide func([]data.Reserved) ([]data.Reserved, error)) error {
-	return f.alive(func() error { return f.Store.ReserveBudgets(ctx, instance, project, decide) })
+// budgets is the faulty store's part Budgets.
+type budgets struct {
+	data.Budgets
+	f *faulty
+}
+
+func (f *faulty) Budgets() data.Budgets { return budgets{f.Store.Budgets(), f} }
+
+func (b budgets) ReserveBudgets(ctx context.Context, instance, project string, decide func([]data.Reserved) ([]data.Reserved, error)) error {
+	return b.f.alive(func() error { return b.Budgets.ReserveBudgets(ctx, instance, project, decide) })
 }
 
 func (m member) LeaveDuties(ctx context.Context) error {

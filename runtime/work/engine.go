@@ -181,7 +181,7 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	en.Budget, err = budget.New(cfg.Store, cfg.Instance, cfg.Budgets, cfg.Prices)
+	en.Budget, err = budget.New(cfg.Store.Budgets(), en.shared, cfg.Instance, cfg.Budgets, cfg.Prices)
 	if err != nil {
 		return nil, err
 	}

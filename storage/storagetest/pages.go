@@ -238,11 +238,11 @@ func testSpent(t *testing.T, f *fixture) {
 	}
 	f.put(t, call("p", "u", 0, 1), call("q", "u", 1, 10), call("p", "u", 23, 2), call("p", "u", 24, 100), call("p", "v", 47, 5))
 	f.put(t, call("p", "u", 12, 4), call("q", "u", 26, 20))
-	one, err := f.Spent(t.Context(), "", day, day.AddDate(0, 0, 1))
+	one, err := f.Budgets().Spent(t.Context(), "", day, day.AddDate(0, 0, 1))
 	equal(t, "Spent of a day", one, err, []data.Spending{spending("p", "u", 7), spending("q", "u", 10)})
-	mine, err := f.Spent(t.Context(), "p", day, day.AddDate(0, 0, 1))
+	mine, err := f.Budgets().Spent(t.Context(), "p", day, day.AddDate(0, 0, 1))
 	equal(t, "Spent of a project", mine, err, []data.Spending{spending("p", "u", 7)})
-	both, err := f.Spent(t.Context(), "", day, day.AddDate(0, 0, 2))
+	both, err := f.Budgets().Spent(t.Context(), "", day, day.AddDate(0, 0, 2))
 	equal(t, "Spent of two days", both, err, []data.Spending{spending("p", "u", 107), spending("p", "v", 5), spending("q", "u", 30)})
 }
 
@@ -254,8 +254,8 @@ func testRaises(t *testing.T, f *fixture) {
 	}
 	f.put(t, raise(0, "u", 1), raise(1, "u", 2), raise(1, "u", 3))
 	f.put(t, raise(1, "t", 4), raise(0, "u", 5))
-	got, err := f.Raises(t.Context(), day.AddDate(0, 0, 1))
+	got, err := f.Budgets().Raises(t.Context(), day.AddDate(0, 0, 1))
 	equal(t, "Raises of a day", got, err, []data.Raise{*raise(1, "t", 4), *raise(1, "u", 3)})
-	got, err = f.Raises(t.Context(), day)
+	got, err = f.Budgets().Raises(t.Context(), day)
 	equal(t, "Raises", got, err, []data.Raise{*raise(0, "u", 5), *raise(1, "t", 4), *raise(1, "u", 3)})
 }

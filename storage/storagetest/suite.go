@@ -244,7 +244,7 @@ func (f *fixture) runOf(t *testing.T, thread *data.Thread, id string, status dat
 // rollUp writes the terms of runs, in a store that does not write them with the runs.
 func (f *fixture) rollUp(t *testing.T) {
 	t.Helper()
-	c, ok := f.Store.(data.Counter)
+	c, ok := f.Budgets().(data.Counter)
 	if !ok {
 		return
 	}

@@ -425,7 +425,7 @@ func (tx *tx) noteRest() {
 	}
 }
 
-// ReserveBudgets replaces the process's reservations, of which the others see nothing: see [data.Store].
+// ReserveBudgets replaces the process's reservations, of which the others see nothing: see [data.Budgets].
 func (s *Store) ReserveBudgets(_ context.Context, _, _ string, decide func([]data.Reserved) ([]data.Reserved, error)) error {
 	_, err := decide(nil)
 	return err

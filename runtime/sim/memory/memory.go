@@ -201,6 +201,9 @@ func (db *Database) ByProject() data.ByProject { return db }
 // Queue returns the queue.
 func (s *Store) Queue() data.Queue { return s }
 
+// Budgets returns the use of budgets.
+func (s *Store) Budgets() data.Budgets { return s }
+
 // Members returns the instances.
 func (s *Store) Members() data.Members { return s }
 

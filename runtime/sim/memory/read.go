@@ -202,7 +202,7 @@ func (db *Database) Users(ctx context.Context, f data.UserFilter) (data.Page[dat
 	})
 }
 
-// Spent returns what all spenders have spent: see [data.ByProject].
+// Spent returns what all spenders have spent: see [data.Budgets].
 func (db *Database) Spent(ctx context.Context, project string, from, until time.Time) ([]data.Spending, error) {
 	return read(ctx, db, func() (list []data.Spending) {
 		sums := make(map[data.Spender]*data.Spending)
@@ -226,7 +226,7 @@ func (db *Database) Spent(ctx context.Context, project string, from, until time.
 	})
 }
 
-// Raises returns the raises of budgets: see [data.ByProject].
+// Raises returns the raises of budgets: see [data.Budgets].
 func (db *Database) Raises(ctx context.Context, since time.Time) ([]data.Raise, error) {
 	return read(ctx, db, func() []data.Raise {
 		return copies(db.raises.sorted(func(r *data.Raise) bool { return !r.From.Before(since) }, func(a, b *data.Raise) int {
