@@ -145,7 +145,7 @@ BEGIN FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'baton' LOO
 		t.Errorf("the dump has not locked the tables: there are %v", got)
 	}
 	must(t, dump.Rollback())
-	x.prepared = time.Time{} // a minute later
+	x.commits.prepared = time.Time{} // a minute later
 	say()
 	now, err := x.Members().Now(t.Context())
 	if tomorrow := now.AddDate(0, 0, 1).Format(partitionFormat); err != nil || !slices.Equal(days(), []string{tomorrow}) {

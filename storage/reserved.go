@@ -42,7 +42,7 @@ func scanReserved(rows *sql.Rows) (r data.Reserved, err error) {
 }
 
 // Budgets returns the use of budgets.
-func (db *DB) Budgets() data.Budgets { return budgets{db.Counter, db.beside()} }
+func (db *DB) Budgets() data.Budgets { return budgets{db.Counter, db.beside} }
 
 // ReserveBudgets replaces an instance's reservations: see [data.Budgets]. It uses a connection of its own, because batches wait for nobody's
 // budget.

@@ -38,7 +38,7 @@ DELETE FROM secrets WHERE purpose >= ''`
 type saved struct{ beside }
 
 // Saved returns the store of secrets and of users' views.
-func (db *DB) Saved() data.Saved { return saved{db.beside()} }
+func (db *DB) Saved() data.Saved { return saved{db.beside} }
 
 // PutViews replaces all views of a user.
 func (s saved) PutViews(ctx context.Context, project, user string, views []data.SavedView) error {

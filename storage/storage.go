@@ -95,7 +95,6 @@ const DefaultLease = 6 * time.Second
 type DB struct {
 	*rows.Reader // by keys
 	*rows.Logs
-	*committer // the batches of the joined instance, and keys for their rows
 
 	Registry    *members.Registry
 	Counter     lists.Counter
@@ -105,6 +104,8 @@ type DB struct {
 
 	cfg     Config
 	d       *sqldb.DB
+	beside  beside
+	commits *committer
 	project *project
 	w       sqldb.Writer
 	read    *sqldb.Pool
@@ -168,14 +169,14 @@ func (db *DB) open(ctx context.Context) (err error) {
 	db.project = &project{
 		&lookups{read: db.read}, (*rows.Project)(db.Reader), lists.NewPages(db.d, db.read, sqldb.TurnsOf(max(db.cfg.Readers/4, 1))),
 	}
-	db.committer = &committer{
-		w: members.NewWriter(db.cfg.member(db.d), &db.w, db.lock), cfg: db.cfg, d: db.d, read: db.read, rows: rows.NewCommits(db.codec),
+	db.commits = &committer{
+		w: members.NewWriter(db.cfg.member(db.d), &db.w, db.lock), cfg: db.cfg, d: db.d, rows: rows.NewCommits(db.codec),
 	}
-	db.Registry = members.NewRegistry(db.committer.w, db.read, db.watcher, db.joins, db.prepareDays)
-	b := db.beside()
-	db.Accounts, db.Attachments, db.Counter = Accounts{b}, Attachments{b}, lists.NewCounter(b.w, b.read)
+	db.Registry = members.NewRegistry(db.commits.w, db.read, db.watcher, db.commits.joins, db.commits.prepareDays)
+	b := beside{db.commits.w, db.read}
+	db.beside, db.Accounts, db.Attachments, db.Counter = b, Accounts{b}, Attachments{b}, lists.NewCounter(b.w, b.read)
 	db.Retention = Retention{b, db.cfg, db.codec}
-	if err := db.checkSessions(ctx); err != nil {
+	if err := checkSessions(ctx, db.w.Pool, db.read); err != nil {
 		return err
 	}
 	if err := db.Ping(ctx); err != nil || db.lock == nil {
@@ -294,8 +295,6 @@ type beside struct {
 	w    *members.Writer
 	read *sqldb.Pool
 }
-
-func (db *DB) beside() beside { return beside{db.committer.w, db.read} }
 
 // change writes in a transaction of its own.
 func (b beside) change(ctx context.Context, write func(*sqldb.Tx) error) error {

@@ -237,7 +237,7 @@ func TestWatch_EndsASessionThatNobodyReads(t *testing.T) {
 				close(stopped)
 			})
 			go func() {
-				ended <- x.committer.w.Aside(t.Context(), func(tx *sqldb.Tx) error {
+				ended <- x.commits.w.Aside(t.Context(), func(tx *sqldb.Tx) error {
 					if err := tx.Exec(lockUnsealed, 1); err != nil {
 						return err
 					}
