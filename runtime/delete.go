@@ -105,7 +105,7 @@ func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error 
 }
 
 func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error {
-	begun, err := rt.cfg.Store.Members().Now(ctx) // threads have the database's time, attachments the process's
+	begun, err := rt.Member.store.Now(ctx) // threads have the database's time, attachments the process's
 	if err != nil {
 		return unavailable(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/lists"
 	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
@@ -36,7 +37,7 @@ func (db *DB) NewRunKey(ctx context.Context) (int64, error) {
 // joins runs in the transaction in which an instance joins.
 func (c *committer) joins(tx *sqldb.Tx) error {
 	if !c.d.Single {
-		return tx.Exec(deleteReservedOfEnded)
+		return lists.ForgetReserved(tx)
 	}
 	return errors.Join(c.rows.Threads.Count(tx), c.rows.Runs.Count(tx))
 }

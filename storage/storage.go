@@ -224,6 +224,9 @@ func (db *DB) ByProject() data.ByProject { return db.project }
 // Queue returns the queue.
 func (db *DB) Queue() data.Queue { return (*rows.Queue)(db.Reader) }
 
+// Budgets returns the use of budgets.
+func (db *DB) Budgets() data.Budgets { return db.Counter }
+
 // Members returns the instances.
 func (db *DB) Members() data.Members { return db.Registry }
 

@@ -34,25 +34,13 @@ const (
 	aloneEach = 10
 )
 
-// Store is the database.
-type Store interface {
-	Shared() bool
-	Run(ctx context.Context, key int64) (data.Run, error)
-}
-
-// Members is where instances see each other.
-type Members interface {
-	Watch(ctx context.Context) (data.Watched, error)
-	Tell(ctx context.Context, s *data.Server) error
-	Servers(ctx context.Context, known []string) ([]data.Server, error)
-}
-
 // Config configures a Fleet.
 type Config struct {
-	Store    Store
-	Members  Members
-	Line     func(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) // reads the queue
-	Instance string                                                                                       // this one
+	Shared   bool // other instances may write the database
+	Members  data.Members
+	Queue    data.Queue
+	Store    data.Reader
+	Instance string // this one
 	Identity Identity
 	Log      *slog.Logger
 	Link     *bus.Link             // to the others
@@ -94,7 +82,7 @@ type Fleet struct {
 func New(ctx context.Context, cfg Config) *Fleet {
 	f := &Fleet{cfg: cfg, known: make(map[string]*Server), needs: make(map[int64][]plugins.Node), next: make(map[int64]absence)}
 	f.unlinked, f.unlink = context.WithCancel(ctx)
-	if !cfg.Store.Shared() {
+	if !cfg.Shared {
 		f.aloneUntil.Store(math.MaxInt64)
 	}
 	return f

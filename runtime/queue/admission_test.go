@@ -14,7 +14,7 @@ import (
 // crowd is a queue with the reservations of its runs, with 100 bytes in all.
 type crowd struct {
 	Store
-	Rows
+	data.Queue
 	t        *testing.T
 	q        *Queue
 	line     line

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/data"
@@ -20,15 +19,6 @@ type Store interface {
 	Heads(ctx context.Context, runs []int64) ([]data.RunHead, error)
 	Weight(ctx context.Context, thread, run int64) (data.Weight, error)
 	OpenRuns(ctx context.Context, thread int64) ([]data.RunHead, error)
-}
-
-// Rows is the database's queue: see [data.Queue].
-type Rows interface {
-	Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error)
-	Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error)
-	Position(ctx context.Context, thread int64) (data.Place, int, error)
-	CountQueued(ctx context.Context) (map[data.Name]int, error)
-	CountRunning(ctx context.Context, of []data.Name) (map[data.Name]int, error)
 }
 
 // Runs begins and cancels runs.
@@ -57,7 +47,7 @@ var ErrElsewhere = data.Refuse(data.KindConflict, "goes_on", "Another server beg
 // Config configures a Queue.
 type Config struct {
 	Store    Store
-	Rows     Rows
+	Rows     data.Queue
 	Runs     Runs
 	Servers  Servers         // nil without a cluster
 	Link     *bus.Link       // to the other servers

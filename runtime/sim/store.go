@@ -46,13 +46,30 @@ type faulty struct {
 	stuck   time.Time // until when nothing can be written
 }
 
-// member is the faulty store's part Members.
-type member struct {
-	data.Members
-	f *faulty
-}
+// The parts of a faulty store.
+type (
+	member struct {
+		data.Members
+		f *faulty
+	}
+	queue struct {
+		data.Queue
+		f *faulty
+	}
+	byProject struct {
+		data.ByProject
+		f *faulty
+	}
+	budgets struct {
+		data.Budgets
+		f *faulty
+	}
+)
 
 func (f *faulty) Members() data.Members { return member{f.Store.Members(), f} }
+func (f *faulty) Queue() data.Queue { return queue{f.Store.Queue(), f} }
+func (f *faulty) ByProject() data.ByProject { return byProject{f.Store.ByProject(), f} }
+func (f *faulty) Budgets() data.Budgets { return budgets{f.Store.Budgets(), f} }
 
 func (m member) Join(ctx context.Context, instance, addr string) error {
 	m.f.p.instance = instance
@@ -103,14 +120,6 @@ func (m member) Drain(ctx context.Context) (bool, error) {
 	return living(m.f, func() (bool, error) { return m.Members.Drain(ctx) })
 }
 
-// queue is the faulty store's part Queue.
-type queue struct {
-	data.Queue
-	f *faulty
-}
-
-func (f *faulty) Queue() data.Queue { return queue{f.Store.Queue(), f} }
-
 func (q queue) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
 	if q.f.s.several() {
 		q.f.s.nap("take", q.f.p.n) // others may take the rows that the look has read
@@ -131,14 +140,6 @@ func (q queue) Take(ctx context.Context, threads []int64, hold time.Duration) ([
 func (m member) TakeDuty(ctx context.Context, name string) (bool, error) {
 	return living(m.f, func() (bool, error) { return m.Members.TakeDuty(ctx, name) })
 }
-
-// budgets is the faulty store's part Budgets.
-type budgets struct {
-	data.Budgets
-	f *faulty
-}
-
-func (f *faulty) Budgets() data.Budgets { return budgets{f.Store.Budgets(), f} }
 
 func (b budgets) ReserveBudgets(ctx context.Context, instance, project string, decide func([]data.Reserved) ([]data.Reserved, error)) error {
 	return b.f.alive(func() error { return b.Budgets.ReserveBudgets(ctx, instance, project, decide) })
@@ -320,14 +321,6 @@ func (m member) Instance(ctx context.Context, id string) (data.Instance, error) 
 func (f *faulty) Thread(ctx context.Context, key int64) (data.Thread, error) {
 	return read(f, func() (data.Thread, error) { return f.Store.Thread(ctx, key) })
 }
-
-// byProject is the faulty store's part ByProject.
-type byProject struct {
-	data.ByProject
-	f *faulty
-}
-
-func (f *faulty) ByProject() data.ByProject { return byProject{f.Store.ByProject(), f} }
 
 func (r byProject) ThreadByID(ctx context.Context, project, user, id string) (data.Thread, error) {
 	return read(r.f, func() (data.Thread, error) { return r.ByProject.ThreadByID(ctx, project, user, id) }, "thread", id)

@@ -1,11 +1,10 @@
-package storage
+package lists
 
 import (
 	"context"
 	"database/sql"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/storage/lists"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
@@ -31,23 +30,17 @@ INSERT INTO budget_reserved (project_id, instance, budget, subject, since, amoun
 DELETE FROM budget_reserved WHERE instance NOT IN (SELECT id FROM instances WHERE NOT fenced)`
 )
 
-// budgets has the use of budgets.
-type budgets struct {
-	lists.Counter
-	beside
-}
-
 func scanReserved(rows *sql.Rows) (r data.Reserved, err error) {
 	return sqldb.Scan(rows, &r, &r.Budget, &r.Subject, sqldb.Into(&r.From), &r.Amount)
 }
 
-// Budgets returns the use of budgets.
-func (db *DB) Budgets() data.Budgets { return budgets{db.Counter, db.beside} }
+// ForgetReserved deletes the reservations of instances that have ended.
+func ForgetReserved(tx *sqldb.Tx) error { return tx.Exec(deleteReservedOfEnded) }
 
 // ReserveBudgets replaces an instance's reservations: see [data.Budgets]. It uses a connection of its own, because batches wait for nobody's
 // budget.
-func (b budgets) ReserveBudgets(ctx context.Context, instance, project string, decide func(others []data.Reserved) ([]data.Reserved, error)) error {
-	return b.w.Session.Pool.Transact(ctx, func(q sqldb.Querier, exec func(string, ...any) error) error {
+func (c Counter) ReserveBudgets(ctx context.Context, instance, project string, decide func(others []data.Reserved) ([]data.Reserved, error)) error {
+	return c.w.Session.Pool.Transact(ctx, func(q sqldb.Querier, exec func(string, ...any) error) error {
 		if err := exec(lockReserved, project); err != nil {
 			return err
 		}
