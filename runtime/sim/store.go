@@ -66,10 +66,10 @@ type (
 	}
 )
 
-func (f *faulty) Members() data.Members { return member{f.Store.Members(), f} }
-func (f *faulty) Queue() data.Queue { return queue{f.Store.Queue(), f} }
+func (f *faulty) Members() data.Members     { return member{f.Store.Members(), f} }
+func (f *faulty) Queue() data.Queue         { return queue{f.Store.Queue(), f} }
 func (f *faulty) ByProject() data.ByProject { return byProject{f.Store.ByProject(), f} }
-func (f *faulty) Budgets() data.Budgets { return budgets{f.Store.Budgets(), f} }
+func (f *faulty) Budgets() data.Budgets     { return budgets{f.Store.Budgets(), f} }
 
 func (m member) Join(ctx context.Context, instance, addr string) error {
 	m.f.p.instance = instance
