@@ -132,10 +132,12 @@ type Runtime struct {
 	Member  *Member
 	Prices  Prices // as configured
 
-	cfg   Config
-	store data.ByProject
-	keyed keyed
-	log   *slog.Logger
+	cfg                     Config
+	store                   data.ByProject
+	ping                    func(context.Context) error
+	newThreadKey, newRunKey func(context.Context) (int64, error)
+	keyed                   keyed
+	log                     *slog.Logger
 
 	feeds   *monitor.Feeds
 	work    *work.Engine
@@ -159,7 +161,7 @@ func New(cfg Config) (*Runtime, error) {
 		caps = data.Caps{PerProject: cfg.RunsPerProject, PerUser: cfg.RunsPerUser}
 	}
 	cfg = cfg.withDefaults()
-	rt := &Runtime{cfg: cfg, store: cfg.Store.ByProject(), log: cfg.Log, Prices: cfg.Prices}
+	rt := &Runtime{cfg: cfg, store: cfg.Store.ByProject(), ping: cfg.Store.Ping, newThreadKey: cfg.Store.NewThreadKey, newRunKey: cfg.Store.NewRunKey, log: cfg.Log, Prices: cfg.Prices}
 	instance := data.NewID()
 	link := bus.NewLink(cfg.Bus, instance, func() bool { return !rt.work.Fleet.OthersLive() })
 	pages := int64(cfg.PagesBytes)

@@ -137,7 +137,7 @@ func (rt *Runtime) Ready(ctx context.Context) error {
 	if rt.Member.starting.Load() {
 		return ErrUnavailable
 	}
-	if err := rt.cfg.Store.Ping(ctx); err != nil {
+	if err := rt.ping(ctx); err != nil {
 		return err
 	}
 	return rt.Plugins().Check(ctx)

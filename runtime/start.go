@@ -327,7 +327,7 @@ func (s *starting) readThread(ctx context.Context) (err error) {
 	s.first = true
 	s.th = data.Thread{State: json.RawMessage("{}")}
 	s.th.Project, s.th.User, s.th.ID, s.th.ConversationID = s.c.project, s.c.user, cmp.Or(s.req.ThreadID, data.NewID()), data.NewID()
-	s.th.Key, err = s.rt.cfg.Store.NewThreadKey(ctx)
+	s.th.Key, err = s.rt.newThreadKey(ctx)
 	return err
 }
 
@@ -371,6 +371,6 @@ func (s *starting) newRun(ctx context.Context) error {
 		s.run.Definition = graph.OfTool(s.req.Tool)
 	}
 	var err error
-	s.run.Key, err = s.rt.cfg.Store.NewRunKey(ctx)
+	s.run.Key, err = s.rt.newRunKey(ctx)
 	return err
 }

@@ -187,8 +187,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
 	en.Fleet = fleet.New(en.abandoned, fleet.Config{
-		Shared: en.shared, Members: cfg.Store.Members(), Queue: cfg.Store.Queue(), Store: cfg.Store,
-		Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
+		Shared: en.shared, Members: cfg.Store.Members(), Queue: cfg.Store.Queue(), Store: cfg.Store, Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
 		Plugins: en.Offers.Plugins, Load: en.load, Stopping: en.Stopping, Wake: func() { en.Queue.Wake(false) },
 	})
 	begins := queue.Config{
