@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/observe"
 )
 
 // Limits of the agents that a run's agents call.
@@ -138,7 +139,7 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 			return out, err
 		}
 		sub.w.Within, sub.messages = within, asked("query-"+sub.w.Subagent, query)
-		ctx, end := trace(sub.w.Ctx, s.l.cfg.Tracer, s.l.op(OpAgent, u.Name, sub.w.Subagent))
+		ctx, end := observe.Begin(sub.w.Ctx, s.l.cfg.Tracer, s.l.op(observe.OpAgent, u.Name, sub.w.Subagent))
 		out, err = plugins.Execute(ctx, agent, sub, s.input(query, sub.w.Subagent))
 		end(endOf(err))
 		if why, ok := errors.AsType[*plugins.Interrupted](err); ok {

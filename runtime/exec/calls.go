@@ -15,6 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/journal"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/span"
 	"github.com/batonrun/baton/runtime/tail"
 )
@@ -344,7 +345,7 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, call *plugins.
 	for {
 		out, err = callPlugin(ctx, s.w.Ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
 			began := time.Now()
-			ctx, end := trace(ctx, s.l.cfg.Tracer, s.l.op(OpTool, name, call.ID))
+			ctx, end := observe.Begin(ctx, s.l.cfg.Tracer, s.l.op(observe.OpTool, name, call.ID))
 			s.l.rests.use(s.w.Step, 1, 0)
 			out, err := callTool(ctx, tool, call)
 			s.l.rests.use(s.w.Step, -1, 0)

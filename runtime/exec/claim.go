@@ -7,6 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/span"
 )
@@ -41,7 +42,7 @@ func (l *Live) Claim(ctx context.Context, th *data.Thread, run *data.Run, queued
 func (l *Live) begins(out *decide.Decided) {
 	l.run.RunHead = out.Run
 	l.offer = l.cfg.Offers.hold()
-	ctx, traced := l.cfg.Tracer.Begin(l.cfg.Tracer.Within(l.cfg.Abandoned, l.input.Trace), l.op(OpRun, l.run.WorkflowID, ""))
+	ctx, traced := l.cfg.Tracer.Begin(l.cfg.Tracer.Within(l.cfg.Abandoned, l.input.Trace), l.op(observe.OpRun, l.run.WorkflowID, ""))
 	l.traced = traced
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.plugins = l.offer.plugins.For(l.run.Project)

@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/budget"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/tail"
 )
@@ -43,8 +44,8 @@ type Config struct {
 	Logs      *tail.Logs
 	Offers    *Offers
 	Log       *slog.Logger
-	Measures  Measures
-	Tracer    Tracer
+	Measures  observe.Measures
+	Tracer    observe.Tracer
 	Counts    Counts
 	Unshared  func(error)     // logs errors of work for other servers, which is tried again
 	Abandoned context.Context // done when waiting is pointless

@@ -10,6 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/span"
 )
 
@@ -19,7 +20,7 @@ func (l *Live) Execute() {
 	l.execute()
 	l.cancel(plugins.ErrEnded)
 	l.mu.Lock()
-	end := End{Status: l.became}
+	end := observe.End{Status: l.became}
 	l.mu.Unlock()
 	if end.Status == data.Failed {
 		end.Code = "failed"

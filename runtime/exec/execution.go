@@ -14,6 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/span"
 )
 
@@ -151,7 +152,7 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 	}
 	s := x.s
 	out, err := callPlugin(ctx, x.limit, &x.l.calls, aWorker, x.n.Agent, func() (agui.WorkerOutput, error) {
-		ctx, end := trace(ctx, x.l.cfg.Tracer, x.l.op(OpAgent, x.n.Agent, ""))
+		ctx, end := observe.Begin(ctx, x.l.cfg.Tracer, x.l.op(observe.OpAgent, x.n.Agent, ""))
 		out, err := plugins.Execute(ctx, agent, s, in)
 		end(endOf(err))
 		return out, err

@@ -10,6 +10,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/observe"
 )
 
 // GuardAgent executes an agent as a guard. Only the calls of its model are shown.
@@ -38,7 +39,7 @@ func (s *step) GuardAgent(ctx context.Context, u plugins.Use, query string) (agu
 
 func (s *step) guardAgent(ctx context.Context, sub *step, u plugins.Use, agent plugins.Agent, query string) (agui.WorkerOutput, error) {
 	return callPlugin(ctx, s.w.Ctx, &s.l.calls, aWorker, u.Name, func() (agui.WorkerOutput, error) {
-		ctx, end := trace(ctx, s.l.cfg.Tracer, s.l.op(OpAgent, u.Name, ""))
+		ctx, end := observe.Begin(ctx, s.l.cfg.Tracer, s.l.op(observe.OpAgent, u.Name, ""))
 		out, err := plugins.ExecuteGuard(ctx, agent, sub, s.input(query, u.Name))
 		end(endOf(err))
 		if _, shown := errors.AsType[*plugins.Error](err); err != nil && !shown && ctx.Err() == nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/journal"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/prompts"
 	"github.com/batonrun/baton/runtime/queue"
@@ -40,8 +41,8 @@ type Live struct {
 	clientTools *clientTools
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
-	traced      func(End)     // ends the run's operation; set by begins
-	over        chan struct{} // closed once the run has ended here
+	traced      func(observe.End) // ends the run's operation; set by begins
+	over        chan struct{}     // closed once the run has ended here
 
 	rests   rests
 	history history

@@ -18,6 +18,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
@@ -75,7 +76,7 @@ func begin(t *testing.T, work func(context.Context, *plugins.Run) error) (*fake,
 		Engine: f, Commits: commits, Queue: runs, Logs: tail.New(tail.Config{}), Offers: offers, Log: log, Abandoned: t.Context(), EventBytes: 1 << 20, FrameBytes: 1 << 20, StateBytes: 1 << 20, RunMessages: 1 << 20, MaxAttempts: 3,
 		StepTimeout: time.Hour, RunTimeout: time.Hour, ToolTimeout: time.Hour, Grace: time.Second,
 	}
-	cfg.Measures, cfg.Tracer = Observers(cfg.Measures, nil)
+	cfg.Measures, cfg.Tracer = observe.WithDefaults(cfg.Measures, nil)
 	run := &data.Run{RunHead: data.RunHead{Key: 1, ID: "r", ThreadKey: 1, Agent: "a", WorkflowID: "a", Generation: 1}, Input: []byte("{}")}
 	reserved, err := runs.Reserve(t.Context(), &run.RunHead)
 	if err != nil {

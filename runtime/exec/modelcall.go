@@ -9,6 +9,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/prompts"
 )
 
@@ -19,7 +20,7 @@ func (s *step) KeepsPrompts() bool { return s.l.prompts != nil }
 // more events, its closers report the end of the call.
 func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.Context, func(plugins.ModelCall, *plugins.ModelAnswer, error)) {
 	began := time.Now()
-	ctx, end := s.l.cfg.Tracer.Begin(ctx, s.l.op(OpModel, "", ""))
+	ctx, end := s.l.cfg.Tracer.Begin(ctx, s.l.op(observe.OpModel, "", ""))
 	state := agui.ModelCall{ID: data.NewID(), Status: agui.ModelStarted}
 	a := &asking{step: s, prompt: data.Prompt{
 		PromptResult: data.PromptResult{Status: state.Status}, RunKey: s.l.run.Key, ID: state.ID, Step: s.w.Step, StartedAt: began,
@@ -31,8 +32,8 @@ func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.C
 		s.l.mu.Unlock()
 	}
 	return plugins.WithModelCall(ctx, state.ID), func(c plugins.ModelCall, answer *plugins.ModelAnswer, err error) {
-		call := ModelEnd{c, err}
-		end(End{Err: err, Model: call})
+		call := observe.ModelEnd{ModelCall: c, Err: err}
+		end(observe.End{Err: err, Model: call})
 		s.l.cfg.Measures.ModelCall(call, time.Since(began))
 		if !open {
 			return

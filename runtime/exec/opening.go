@@ -12,6 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/prompts"
 	"github.com/batonrun/baton/runtime/span"
@@ -44,7 +45,7 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 			return err
 		}
 		o.l.Inbox.Store(int64(len(queued)))
-		if err := o.l.span.Started(o.it, o.row, nil, answersIn(asked), traceID(o.l.input.Trace)); err != nil {
+		if err := o.l.span.Started(o.it, o.row, nil, answersIn(asked), observe.TraceID(o.l.input.Trace)); err != nil {
 			return err
 		}
 		return o.answered(asked)
@@ -71,7 +72,7 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 	}
 	first, rest := fitting(queued, o.l.cfg.FrameBytes)
 	o.l.Inbox.Store(int64(len(rest))) // they come with its next Next, or the run is continued for them
-	if err := o.l.span.Started(o.it, o.row, first, nil, traceID(o.l.input.Trace)); err != nil {
+	if err := o.l.span.Started(o.it, o.row, first, nil, observe.TraceID(o.l.input.Trace)); err != nil {
 		return err
 	}
 	if err := o.prepare(ctx); err != nil {
@@ -302,7 +303,7 @@ func (o *opening) lastWords(ctx context.Context, spans []data.Span, queued []dat
 		queued = nil
 	}
 	first, rest := fitting(queued, o.l.cfg.FrameBytes)
-	if err := o.l.span.Started(o.it, o.row, first, answersIn(asked), traceID(o.l.input.Trace)); err != nil {
+	if err := o.l.span.Started(o.it, o.row, first, answersIn(asked), observe.TraceID(o.l.input.Trace)); err != nil {
 		return err
 	}
 	if err := o.l.span.Take(o.it, rest); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/span"
 )
@@ -185,7 +186,7 @@ func readRows(ctx context.Context, cfg *Config, run *data.Run, it *commit.Item) 
 	}
 	row := l.span.Row
 	it.Rows = append(it.Rows, &row)
-	return l, l.span.Started(it, run, nil, nil, traceID(l.input.Trace))
+	return l, l.span.Started(it, run, nil, nil, observe.TraceID(l.input.Trace))
 }
 
 // readLog makes the live form of a RUNNING run from its log and rows, with all entities that its last owner left open.

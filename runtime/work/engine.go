@@ -24,6 +24,7 @@ import (
 	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/fleet"
 	"github.com/batonrun/baton/runtime/monitor"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
@@ -39,8 +40,8 @@ type Config struct {
 	Feeds    *monitor.Feeds
 	Link     *bus.Link     // to the other servers of the database
 	Commits  commit.Config // the engine sets Live, Queued, Show and Lost
-	Measures exec.Measures
-	Tracer   exec.Tracer // nil traces nothing
+	Measures observe.Measures
+	Tracer   observe.Tracer // nil traces nothing
 
 	Limits
 	Accounts  bool      // there are users: each has a share of a limit on all
@@ -203,7 +204,7 @@ func New(cfg Config) (*Engine, error) {
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.runs.count, en.show, en.lost
 	cfg.Commits.Queued = en.Queue.Queued
 	en.Commits = commit.New(cfg.Commits)
-	measures, tracer := exec.Observers(cfg.Measures, cfg.Tracer)
+	measures, tracer := observe.WithDefaults(cfg.Measures, cfg.Tracer)
 	en.exec = &exec.Config{
 		Engine: dispatcher{en}, Store: cfg.Store, Commits: en.Commits, Queue: en.Queue, Budget: en.Budget, Logs: cfg.Logs, Offers: en.Offers, Log: cfg.Log,
 		Measures: measures, Tracer: tracer, Unshared: en.logUnshared, Abandoned: en.abandoned,

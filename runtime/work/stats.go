@@ -12,6 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/exec"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/queue"
 )
 
@@ -76,9 +77,9 @@ func (en *Engine) logOutcome(it *commit.Item) {
 			slog.String("run", run.ID), slog.String("thread", out.Name), slog.String("user", run.User), slog.String("project", run.Project),
 			slog.String("agent", run.WorkflowID))
 		if finish, ok := it.Command.(*decide.Finish); ok && finish.Run == run.Key {
-			who = append(who, slog.Group("", exec.TraceOf(finish.Trace)...))
+			who = append(who, slog.Group("", observe.TraceOf(finish.Trace)...))
 		} else if l := en.runs.of(run.Key); l != nil { // others are not read for it
-			who = append(who, slog.Group("", exec.TraceOf(l.Trace())...))
+			who = append(who, slog.Group("", observe.TraceOf(l.Trace())...))
 		}
 		level := slog.LevelInfo
 		say := func(what string, more ...slog.Attr) {
