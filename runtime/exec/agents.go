@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/observe"
 )
 
@@ -64,18 +65,18 @@ func (c *toolCall) answerAs(ctx context.Context) (agui.ToolOutput, error) {
 	if !ok {
 		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", u.Name)), nil
 	}
-	query, ok := queryOf(u.Request)
-	if info := agent.Info(); ok {
+	query, err := graph.AgentQuery(u.Request)
+	if info := agent.Info(); err == nil {
 		if ok, err := c.approved(&info); !ok {
 			return denied(), err
 		}
 		if refused, err := c.recheck(); refused != nil || err != nil {
 			return *cmp.Or(refused, new(agui.ToolOutput)), err
 		}
-		query, ok = queryOf(c.executed())
+		query, err = graph.AgentQuery(c.executed())
 	}
-	if !ok {
-		return failure("invalid_arguments", errNoQuery.Error()), nil
+	if err != nil {
+		return failure("invalid_arguments", err.Error()), nil
 	}
 	request, _ := json.Marshal(query) // a string always encodes; stored records have the hash of this form
 	use := plugins.Use{Place: u.Inside("agent"), Name: u.Name, Request: request}
@@ -92,21 +93,6 @@ func (c *toolCall) answerAs(ctx context.Context) (agui.ToolOutput, error) {
 		result.Status = agui.StatusPartial
 	}
 	return result, nil
-}
-
-var errNoQuery = errors.New("the arguments must be an object with the string query")
-
-// queryOf returns the query in the arguments of a call.
-func queryOf(raw json.RawMessage) (query string, ok bool) {
-	var args map[string]json.RawMessage // not a struct: Go would also accept QUERY
-	if json.Unmarshal(raw, &args) != nil {
-		return "", false
-	}
-	var text *string
-	if json.Unmarshal(args["query"], &text) != nil || text == nil {
-		return "", false
-	}
-	return *text, true
 }
 
 // callAgent runs an agent. The places of its uses begin with within. opened names the message or the tool call that it

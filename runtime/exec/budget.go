@@ -2,7 +2,6 @@ package exec
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,11 +9,11 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/answer"
 	"github.com/batonrun/baton/runtime/budget"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/journal"
-	"github.com/batonrun/baton/runtime/tail"
 )
 
 func errUsedUp(s *data.BudgetState) error {
@@ -145,7 +144,7 @@ func (s *step) mayUse(b *data.BudgetState) (free bool, err error) {
 		case !m.Done:
 			return false, plugins.ErrWaiting
 		}
-		switch d := decisionIn(m.Output); d.Action {
+		switch d := answer.DecisionIn(m.Output); d.Action {
 		case "raise":
 			if b.EachRun() {
 				b.Amount = max(b.Amount, b.Budget.Amount(d.Limit))
@@ -158,54 +157,10 @@ func (s *step) mayUse(b *data.BudgetState) (free bool, err error) {
 	}
 }
 
-// operatorDecision is an operator's answer to the question of a budget.
-type operatorDecision struct {
-	Action string  `json:"action"`
-	Limit  float64 `json:"limit"`
-}
-
-// decisionIn returns the decision in the record of an answer; it is to end the run if the question was cancelled.
-func decisionIn(record json.RawMessage) (d operatorDecision) {
-	var a plugins.Answer
-	if json.Unmarshal(record, &a) != nil || a.Cancelled || json.Unmarshal(a.Payload, &d) != nil {
-		return operatorDecision{Action: "end"}
-	}
-	return d
-}
-
-// budgetAsked is the metadata of a budget's question.
-type budgetAsked struct {
-	By       string     `json:"by"`
-	Kind     string     `json:"kind"`
-	Name     string     `json:"name"`
-	Scope    string     `json:"scope"`
-	Subject  string     `json:"subject,omitempty"`
-	Unit     string     `json:"unit"`
-	Used     float64    `json:"used"`
-	Limit    float64    `json:"limit"`
-	Since    *time.Time `json:"since,omitempty"` // when the period began
-	ResetsAt *time.Time `json:"resetsAt,omitempty"`
-}
-
-// decisionSchema is the schema of an operatorDecision, without the limit that a raise must exceed.
-const decisionSchema = `{"type": "object", "required": ["action"], "additionalProperties": false, "properties": {
-	"action": {"title": "Action", "type": "string", "enum": ["raise", "continue", "end"]},
-	"limit": {"title": "New limit", "type": "number", "exclusiveMinimum": %g}},
-	"if": {"properties": {"action": {"const": "raise"}}}, "then": {"required": ["limit"]}}`
-
 // askOperator asks whether the run may go on. l.mu is held.
 func (s *step) askOperator(b *data.BudgetState, place string) error {
-	asked := budgetAsked{
-		By: plugins.ByOperator, Kind: "budget", Name: b.Name, Scope: b.Scope, Subject: b.Subject, Unit: b.Unit, Used: b.Value(b.Used), Limit: b.Value(b.Amount),
-	}
-	if !b.EachRun() {
-		asked.Since, asked.ResetsAt = &b.From, &b.ResetsAt
-	}
 	ends := time.Now().Add(s.l.cfg.ApprovalTimeout).UTC()
-	q := agui.Interrupt{
-		ID: data.NewID(), Reason: "input_required", Message: b.String() + ". Raise it, let this run continue, or end the run?",
-		ResponseSchema: json.RawMessage(fmt.Sprintf(decisionSchema, asked.Limit)), Metadata: data.MustJSON(asked), ExpiresAt: ends.Format(time.RFC3339Nano),
-	}
+	q := answer.BudgetQuestion(b, ends)
 	m := &data.Memo{RunKey: s.l.run.Key, Generation: s.l.run.Generation, Place: place, CallID: q.ID}
 	in := &data.Interrupt{
 		ID: q.ID, RunKey: m.RunKey, Place: m.Place, Body: data.MustJSON(q), Status: data.InterruptOpen, ExpiresAt: &ends, CreatedAt: time.Now(),
@@ -215,21 +170,6 @@ func (s *step) askOperator(b *data.BudgetState, place string) error {
 		return err
 	}
 	return plugins.ErrWaiting
-}
-
-// raisedBy returns the rows that an answer to the question of a budget writes. Only the engine asks at step 0.
-func raisedBy(run *data.RunHead, in *data.Interrupt, payload json.RawMessage) []data.Row {
-	if in.Step != 0 || in.Frontend || payload == nil {
-		return nil
-	}
-	body, err := tail.Asks(in)
-	var asked budgetAsked
-	var d operatorDecision
-	if err != nil || json.Unmarshal(body.Metadata, &asked) != nil || json.Unmarshal(payload, &d) != nil || d.Action != "raise" || asked.Since == nil {
-		return nil
-	}
-	b := data.Budget{Unit: asked.Unit}
-	return []data.Row{&data.Raise{Budget: asked.Name, Project: run.Project, Subject: asked.Subject, From: *asked.Since, Amount: b.Amount(d.Limit)}}
 }
 
 // Usage counts a model call, unless u has a record. The run's row is stored together with the new record.

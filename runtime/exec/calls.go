@@ -12,6 +12,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/answer"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/journal"
@@ -193,7 +194,7 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 		return c.answerAs(ctx)
 	}
 	info := tool.Info()
-	if _, err := s.l.offer.graphs.FitArgs(tool, c.u.Request); err != nil {
+	if _, err := s.l.offer.Graphs.FitArgs(tool, c.u.Request); err != nil {
 		return failure("invalid_arguments", err.Error()), nil
 	}
 	if ok, err := c.approved(&info); !ok {
@@ -202,7 +203,7 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 	if refused, err := c.recheck(); refused != nil || err != nil {
 		return *cmp.Or(refused, new(agui.ToolOutput)), err
 	}
-	args, err := s.l.offer.graphs.FitArgs(tool, c.executed())
+	args, err := s.l.offer.Graphs.FitArgs(tool, c.executed())
 	if err != nil {
 		return failure("invalid_arguments", err.Error()), nil
 	}
@@ -264,7 +265,7 @@ func (s *step) approval(m *data.Memo, tool string, by plugins.Approver, ask func
 		return plugins.Answer{}, err
 	}
 	q.ExpiresAt = expiry(cmp.Or(by.Expires, s.l.cfg.ApprovalTimeout))
-	q.Metadata = forApprover(q.Metadata, by)
+	q.Metadata = answer.ForApprover(q.Metadata, by)
 	return s.question(m, tool, q)
 }
 
@@ -296,11 +297,6 @@ func (c *toolCall) guarded() json.RawMessage {
 	}
 	return c.u.Request
 }
-
-const approvalSchema = `{
-	"type": "object", "required": ["approved"], "additionalProperties": false,
-	"properties": {"approved": {"type": "boolean"}, "editedArgs": {"type": "object"}}
-}`
 
 func denied() agui.ToolOutput { return failure("denied", "The call was not approved") }
 

@@ -41,11 +41,11 @@ func (l *Live) Claim(ctx context.Context, th *data.Thread, run *data.Run, queued
 // begins makes the run live and executes it, as decided.
 func (l *Live) begins(out *decide.Decided) {
 	l.run.RunHead = out.Run
-	l.offer = l.cfg.Offers.hold()
+	l.offer = l.cfg.Offers.Hold()
 	ctx, traced := l.cfg.Tracer.Begin(l.cfg.Tracer.Within(l.cfg.Abandoned, l.input.Trace), l.op(observe.OpRun, l.run.WorkflowID, ""))
 	l.traced = traced
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
-	l.plugins = l.offer.plugins.For(l.run.Project)
+	l.plugins = l.offer.Plugins.For(l.run.Project)
 	l.t = l.cfg.Logs.Hold(l.span.Thread.Key, l.span.Thread.ID)
 	l.t.Begin(l.span.Last()) // the events of the claim and of the last owner are stored
 	l.cfg.Queue.Settle(l.rests.reserved, l.span.Fold.Grown())

@@ -12,6 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/observe"
+	"github.com/batonrun/baton/runtime/offer"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/tail"
 )
@@ -42,7 +43,7 @@ type Config struct {
 	Queue     *queue.Queue
 	Budget    *budget.Ledger
 	Logs      *tail.Logs
-	Offers    *Offers
+	Offers    *offer.Offers
 	Log       *slog.Logger
 	Measures  observe.Measures
 	Tracer    observe.Tracer

@@ -34,7 +34,7 @@ func (l *Live) Execute() {
 	grace.Stop()
 	l.writeRelease()
 	_ = l.AwaitEnd() // somebody else may end it; an error says that nothing begins here any more
-	l.cfg.Offers.release(l.offer)
+	l.cfg.Offers.Release(l.offer)
 	l.t.Release()
 	l.cfg.Queue.Leave(&l.run.RunHead, l.rests.reserved)
 }

@@ -56,7 +56,7 @@ func (s *step) GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, e
 	if !ok {
 		return agui.ToolOutput{}, &plugins.Error{Code: "unknown_tool", Message: fmt.Sprintf("There is no tool %q", u.Name)}
 	}
-	args, err := s.l.offer.graphs.FitArgs(tool, u.Request)
+	args, err := s.l.offer.Graphs.FitArgs(tool, u.Request)
 	if err != nil {
 		return agui.ToolOutput{}, &plugins.Error{Code: "invalid_arguments", Message: err.Error()}
 	}
@@ -84,7 +84,7 @@ func (s *step) FitArgs(name string, args json.RawMessage) json.RawMessage {
 	s.AwaitTools(name)
 	fitted, offered, err := s.l.clientTools.fit(plugins.Use{Name: name, Request: args})
 	if tool, ok := s.l.plugins.Tool(name); ok && !offered {
-		fitted, err = s.l.offer.graphs.FitArgs(tool, args)
+		fitted, err = s.l.offer.Graphs.FitArgs(tool, args)
 	} else if !offered {
 		return args
 	}

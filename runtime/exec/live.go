@@ -20,6 +20,7 @@ import (
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/journal"
 	"github.com/batonrun/baton/runtime/observe"
+	"github.com/batonrun/baton/runtime/offer"
 	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/prompts"
 	"github.com/batonrun/baton/runtime/queue"
@@ -34,7 +35,7 @@ type Live struct {
 	cfg         *Config
 	t           *tail.Tail
 	source      *commit.Source // shut with the gate
-	offer       *offer         // held from begins until the last worker has returned
+	offer       *offer.Offer   // held from begins until the last worker has returned
 	plugins     *host.Registry // the plugins of the offer that the run's project may use
 	input       Input
 	unfit       error // why the run cannot be executed; it can still be ended
@@ -104,7 +105,7 @@ func (in *Input) JSON() json.RawMessage {
 // longer legible: a run that only ends does not need it.
 func New(cfg *Config, run *data.Run) *Live {
 	l := &Live{
-		cfg: cfg, run: *run, offer: cfg.Offers.current(),
+		cfg: cfg, run: *run, offer: cfg.Offers.Current(),
 		agentPlaces: places{most: maxSubagents}, callPlaces: places{most: plugins.MaxCalls},
 		journal: journal.New(), over: make(chan struct{}), rests: rests{queue: cfg.Queue, nodes: make(map[int]*uses)},
 		history: history{turn: make(chan struct{}, 1)}, calls: pluginCalls{counts: &cfg.Counts, grace: cfg.Grace, all: make(map[*pluginCall]struct{})},
@@ -120,8 +121,8 @@ func New(cfg *Config, run *data.Run) *Live {
 		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
 	}
 	l.clientTools = newClientTools(l.input.Tools)
-	l.plugins = l.offer.plugins.For(run.Project)
-	g, err := l.offer.graphs.Of(run)
+	l.plugins = l.offer.Plugins.For(run.Project)
+	g, err := l.offer.Graphs.Of(run)
 	if err != nil {
 		g, l.unfit = new(graph.Graph), err
 	}

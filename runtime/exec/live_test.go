@@ -19,6 +19,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/observe"
+	"github.com/batonrun/baton/runtime/offer"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
@@ -60,7 +61,7 @@ func begin(t *testing.T, work func(context.Context, *plugins.Run) error) (*fake,
 	if err := reg.Add(plugins.AgentFunc("a", work), tools.Calculator{}, tools.Stubborn{}); err != nil {
 		t.Fatal(err)
 	}
-	offers, err := NewOffers(reg, false, 1<<20, log, nil)
+	offers, err := offer.New(reg, false, log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

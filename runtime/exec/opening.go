@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/answer"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
@@ -45,7 +46,7 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 			return err
 		}
 		o.l.Inbox.Store(int64(len(queued)))
-		if err := o.l.span.Started(o.it, o.row, nil, answersIn(asked), observe.TraceID(o.l.input.Trace)); err != nil {
+		if err := o.l.span.Started(o.it, o.row, nil, answer.Entries(asked), observe.TraceID(o.l.input.Trace)); err != nil {
 			return err
 		}
 		return o.answered(asked)
@@ -274,7 +275,7 @@ func (o *opening) take(in *data.Interrupt) error {
 		return nil
 	}
 	m := o.l.journal.Find(in.Step, in.Place)
-	a, err := takenOf(in)
+	a, err := answer.Of(in)
 	var out agui.ToolOutput
 	if m == nil || err != nil || json.Unmarshal(m.Output, &out) != nil {
 		return fmt.Errorf("frontend call %s has no record", in.ID)
@@ -303,7 +304,7 @@ func (o *opening) lastWords(ctx context.Context, spans []data.Span, queued []dat
 		queued = nil
 	}
 	first, rest := fitting(queued, o.l.cfg.FrameBytes)
-	if err := o.l.span.Started(o.it, o.row, first, answersIn(asked), observe.TraceID(o.l.input.Trace)); err != nil {
+	if err := o.l.span.Started(o.it, o.row, first, answer.Entries(asked), observe.TraceID(o.l.input.Trace)); err != nil {
 		return err
 	}
 	if err := o.l.span.Take(o.it, rest); err != nil {

@@ -4,17 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/answer"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/fold"
-	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/journal"
 	"github.com/batonrun/baton/runtime/span"
 )
@@ -327,7 +326,7 @@ func (s *step) question(m *data.Memo, tool string, q agui.Interrupt) (plugins.An
 	if in.Body = data.MustJSON(q); len(in.Body) > journal.MaxQuestion {
 		return a, &plugins.Error{Code: "bad_interrupt", Message: "A question may hold 256 KiB"}
 	}
-	if err := checkQuestion(in.Body); err != nil {
+	if err := answer.CheckQuestion(in.Body); err != nil {
 		return a, &plugins.Error{Code: "bad_interrupt", Message: "A question's " + err.Error()}
 	}
 	s.l.mu.Lock()
@@ -342,31 +341,6 @@ func (s *step) question(m *data.Memo, tool string, q agui.Interrupt) (plugins.An
 		return a, err
 	}
 	return a, plugins.ErrWaiting
-}
-
-// checkQuestion returns an error for a question that clients could not decode or answer.
-func checkQuestion(body json.RawMessage) error {
-	var q struct{ ResponseSchema, Metadata json.RawMessage }
-	if err := json.Unmarshal(body, &q); err != nil {
-		return err
-	}
-	absent := func(raw json.RawMessage) bool { return raw == nil || string(raw) == "null" }
-	if !absent(q.Metadata) && q.Metadata[0] != '{' {
-		return errors.New("metadata must be an object")
-	}
-	if _, err := readAnswerers(q.Metadata); err != nil {
-		return err
-	}
-	if absent(q.ResponseSchema) {
-		return nil
-	}
-	if q.ResponseSchema[0] != '{' {
-		return errors.New("responseSchema must be an object")
-	}
-	if _, err := graph.CompileSchema(q.ResponseSchema); err != nil {
-		return fmt.Errorf("responseSchema is no JSON Schema that Baton can use: %w", err)
-	}
-	return nil
 }
 
 // Next takes the messages that were appended meanwhile. An empty result is recorded too, so that a replayed worker receives

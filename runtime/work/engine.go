@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/answer"
 	"github.com/batonrun/baton/runtime/budget"
 	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
@@ -25,6 +26,7 @@ import (
 	"github.com/batonrun/baton/runtime/fleet"
 	"github.com/batonrun/baton/runtime/monitor"
 	"github.com/batonrun/baton/runtime/observe"
+	"github.com/batonrun/baton/runtime/offer"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
@@ -135,7 +137,8 @@ type Engine struct {
 	cfg     Config
 	store   data.Store
 	log     *slog.Logger
-	Offers  *exec.Offers
+	Offers  *offer.Offers
+	Answers answer.Checker
 	shared  bool // other instances write the database too
 	runs    runs
 	Budget  *budget.Ledger
@@ -175,13 +178,14 @@ func New(cfg Config) (*Engine, error) {
 		quit: make(chan struct{}), fenced: make(chan struct{}),
 	}
 	var err error
-	en.Offers, err = exec.NewOffers(cfg.Registry, cfg.Identity.Role == fleet.Gateway, cfg.FrameBytes, cfg.Log, func() {
+	en.Offers, err = offer.New(cfg.Registry, cfg.Identity.Role == fleet.Gateway, cfg.Log, func() {
 		cfg.Offered(en.Offers.Plugins())
 		en.Queue.Wake(false)
 	})
 	if err != nil {
 		return nil, err
 	}
+	en.Answers = answer.Checker{Offers: en.Offers, FrameBytes: cfg.FrameBytes}
 	en.Budget, err = budget.New(cfg.Store, cfg.Instance, cfg.Budgets, cfg.Prices)
 	if err != nil {
 		return nil, err
