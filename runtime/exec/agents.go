@@ -6,52 +6,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/observe"
 )
 
-// Limits of the agents that a run's agents call.
-const (
-	maxDepth     = 8  // nested in each other
-	maxSubagents = 32 // at once at one depth; others wait for a place
-)
+// maxSubagents is how many agents are called at once at one depth; others wait for a place.
+const maxSubagents = 32
 
-// places limits the work of a run's agents at once, by their depth: an agent has its place while it waits for one at the next depth only.
-type places struct {
-	most int64
-
-	mu     sync.Mutex // guards depths
-	depths [maxDepth + 1]*semaphore.Weighted
-}
-
-func (p *places) of(s *step) *semaphore.Weighted {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at := &p.depths[s.w.Depth()]
-	if *at == nil {
-		*at = semaphore.NewWeighted(p.most)
-	}
-	return *at
-}
-
-// acquire waits for n places at the step's depth. It fails with ctx's cause.
-func (p *places) acquire(ctx context.Context, s *step, n int) error {
-	if p.of(s).Acquire(ctx, int64(n)) != nil {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-func (p *places) release(s *step, n int) { p.of(s).Release(int64(n)) }
-
-var errTooDeep = &plugins.Error{Code: "too_deep", Message: fmt.Sprintf("Agents may call each other %d deep", maxDepth)}
+var errTooDeep = &plugins.Error{Code: "too_deep", Message: fmt.Sprintf("Agents may call each other %d deep", calls.MaxDepth)}
 
 // CallAgent runs another agent inside the step, under its own id.
 func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, query string) (agui.WorkerOutput, error) {
@@ -111,13 +78,13 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 	if !ok {
 		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", u.Name)}
 	}
-	if s.w.Depth() >= maxDepth {
+	if s.w.Depth() >= calls.MaxDepth {
 		return out, errTooDeep
 	}
-	if err := s.l.agentPlaces.acquire(ctx, s, 1); err != nil {
+	if err := s.l.agentPlaces.Acquire(ctx, s.w.Depth(), 1); err != nil {
 		return out, err
 	}
-	defer s.l.agentPlaces.release(s, 1)
+	defer s.l.agentPlaces.Release(s.w.Depth(), 1)
 	opened.Name, opened.Description = u.Name, agent.Info().Description
 	for {
 		sub, err := s.openAgent(ctx, m, opened)

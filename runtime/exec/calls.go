@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/answer"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/journal"
@@ -24,12 +25,12 @@ import (
 // OpenCalls emits START, ARGS and END of calls, with the memos that hold their ids; an announced call has these already. It
 // waits for their places, and until they are stored, so that the log has every call that a tool may have begun before a crash.
 func (s *step) OpenCalls(ctx context.Context, parent string, calls []plugins.Use) error {
-	if err := s.l.callPlaces.acquire(ctx, s, len(calls)); err != nil {
+	if err := s.l.callPlaces.Acquire(ctx, s.w.Depth(), len(calls)); err != nil {
 		return err
 	}
 	err := s.openCalls(parent, calls)
 	if err != nil {
-		s.l.callPlaces.release(s, len(calls))
+		s.l.callPlaces.Release(s.w.Depth(), len(calls))
 	}
 	return err
 }
@@ -145,7 +146,7 @@ func (c *toolCall) beginsAtOnce() bool {
 // CallTool executes an open call and records its result. It fails with [plugins.ErrWaiting] if the client has to answer the
 // call.
 func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error) {
-	defer s.l.callPlaces.release(s, 1)
+	defer s.l.callPlaces.Release(s.w.Depth(), 1)
 	var out agui.ToolOutput
 	m, err := s.memo(u)
 	c := &toolCall{s: s, m: m, u: u}
@@ -328,7 +329,7 @@ func (s *step) approveAgent(query string) error {
 func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, call *plugins.Call) (agui.ToolOutput, error) {
 	s := c.s
 	info := tool.Info()
-	ctx, cancel := context.WithTimeoutCause(ctx, orDefault(info.Timeout, s.l.cfg.ToolTimeout), errTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, orDefault(info.Timeout, s.l.cfg.ToolTimeout), calls.ErrTimeout)
 	defer cancel()
 	name, waits := info.Name, new(atomic.Bool)
 	call.ThreadID, call.RunID, call.User, call.Project = s.l.span.Thread.ID, s.l.run.ID, s.l.run.User, s.l.run.Project
@@ -339,12 +340,12 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, call *plugins.
 	var out agui.ToolOutput
 	var err error
 	for {
-		out, err = callPlugin(ctx, s.w.Ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
+		out, err = calls.Do(ctx, s.w.Ctx, &s.l.calls, calls.Tool, name, func() (agui.ToolOutput, error) {
 			began := time.Now()
 			ctx, end := observe.Begin(ctx, s.l.cfg.Tracer, s.l.op(observe.OpTool, name, call.ID))
-			s.l.rests.use(s.w.Step, 1, 0)
+			s.l.rests.Use(s.w.Step, 1, 0)
 			out, err := callTool(ctx, tool, call)
-			s.l.rests.use(s.w.Step, -1, 0)
+			s.l.rests.Use(s.w.Step, -1, 0)
 			how := endOf(c.shown(ctx, err))
 			if out.Error != nil && !c.guard {
 				how.Code = out.Error.Code
@@ -373,10 +374,10 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, call *plugins.
 		return out, nil
 	case ok:
 		return failureOf(shown), nil
-	case errors.Is(err, errTimeout), errors.Is(context.Cause(ctx), errTimeout):
+	case errors.Is(err, calls.ErrTimeout), errors.Is(context.Cause(ctx), calls.ErrTimeout):
 		return failure("timeout", "The tool did not return in time"), nil
 	}
-	s.l.logFailure("tool failed", aTool, name, c.shown(ctx, err))
+	s.l.logFailure("tool failed", calls.Tool, name, c.shown(ctx, err))
 	return failure("tool_failed", "The tool failed"), nil
 }
 
@@ -389,8 +390,6 @@ func (c *toolCall) shown(ctx context.Context, err error) error {
 }
 
 var errClientTool = errors.New("the tool is the client's, and a guard has changed the call")
-
-var errTimeout = fmt.Errorf("timed out: %w", context.DeadlineExceeded)
 
 func callTool(ctx context.Context, tool plugins.Tool, call *plugins.Call) (out agui.ToolOutput, err error) {
 	defer func() {
@@ -430,7 +429,7 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 	fill()
 	result := span.NewResult(m.CallID, out)
 	if !result.IsValid() {
-		s.l.logFailure("tool failed", aTool, c.u.Name, errNotJSON)
+		s.l.logFailure("tool failed", calls.Tool, c.u.Name, errNotJSON)
 		*out = failure("tool_failed", "The tool failed")
 		fill()
 		result = span.NewResult(m.CallID, out)
@@ -453,13 +452,13 @@ func (l *Live) explain(agent string, err error) *agui.OutputError {
 	if e, ok := errors.AsType[*plugins.Error](err); ok {
 		return outputError(e)
 	}
-	if errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, calls.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		return &agui.OutputError{Code: "timeout", Message: "The agent did not end in time", Retryable: true}
 	}
 	if errors.Is(err, plugins.ErrCancelled) || errors.Is(err, plugins.ErrStopping) || errors.Is(err, plugins.ErrEnded) {
 		return &agui.OutputError{Code: span.CodeInterrupted, Message: "The agent was stopped"}
 	}
-	l.logFailure("agent failed", aWorker, agent, err)
+	l.logFailure("agent failed", calls.Agent, agent, err)
 	if _, ok := errors.AsType[*plugins.PanicError](err); ok {
 		return &agui.OutputError{Code: "panic", Message: "The agent failed unexpectedly"}
 	}
@@ -494,4 +493,37 @@ func (s *step) Plugins() (tools, agents []plugins.Info) {
 		agents = append(agents, a.Info())
 	}
 	return tools, agents
+}
+
+func (c *toolCall) idle(ctx context.Context, wait func() error) error {
+	return c.s.l.rests.Idle(ctx, c.s.w.Step, 0, wait)
+}
+
+// Idle implements host.Idler.
+func (s *step) Idle(ctx context.Context, wait func() error) error {
+	return s.l.rests.Idle(ctx, s.w.Step, 1, wait)
+}
+
+// WaitForPace implements host.Idler.
+func (s *step) WaitForPace(ctx context.Context, until time.Time, wait func() error) error {
+	defer calls.StopClock(ctx)()
+	defer s.l.rests.Pace(&until)()
+	return s.Idle(ctx, wait)
+}
+
+func (c *toolCall) keep(value json.RawMessage) error {
+	m, err := c.s.memo(plugins.Use{Place: c.u.Inside(journal.KeptPlace)})
+	if err != nil {
+		return err
+	}
+	if value == nil {
+		value = json.RawMessage("null")
+	}
+	return c.s.record(m, value, nil)
+}
+
+func (l *Live) kept(step int, call plugins.Use) json.RawMessage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.journal.Kept(step, call)
 }

@@ -23,7 +23,7 @@ func (l *Live) Plan() []plugins.Node {
 
 // Claim prepares the claim of a run that has a reservation: the events that open the span, numbered after the thread's last event.
 func (l *Live) Claim(ctx context.Context, th *data.Thread, run *data.Run, queued []data.Message, reserved *queue.Reservation) (*commit.Item, error) {
-	l.rests.reserved = reserved
+	l.rests.Reserved = reserved
 	l.span = span.Next(l.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
 	c := &decide.Claim{
 		Thread: th.Key, Run: run.Key, Instance: l.cfg.Instance, Project: run.Project, User: run.User, Caps: l.cfg.Caps, Span: l.span.Row,
@@ -48,7 +48,7 @@ func (l *Live) begins(out *decide.Decided) {
 	l.plugins = l.offer.Plugins.For(l.run.Project)
 	l.t = l.cfg.Logs.Hold(l.span.Thread.Key, l.span.Thread.ID)
 	l.t.Begin(l.span.Last()) // the events of the claim and of the last owner are stored
-	l.cfg.Queue.Settle(l.rests.reserved, l.span.Fold.Grown())
+	l.cfg.Queue.Settle(l.rests.Reserved, l.span.Fold.Grown())
 	l.cfg.Engine.Begin(l)
 }
 

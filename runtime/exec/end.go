@@ -241,5 +241,5 @@ func (l *Live) cancelledElsewhere(owner string) (Ending, error) {
 // Over ends AwaitEnd, and gives back the memory of the run's messages.
 func (l *Live) Over() {
 	close(l.over)
-	l.rests.reserved.ReleaseMessages()
+	l.rests.Reserved.ReleaseMessages()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/budget"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/observe"
@@ -47,7 +48,7 @@ type Config struct {
 	Log       *slog.Logger
 	Measures  observe.Measures
 	Tracer    observe.Tracer
-	Counts    Counts
+	Counts    calls.Counts
 	Unshared  func(error)     // logs errors of work for other servers, which is tried again
 	Abandoned context.Context // done when waiting is pointless
 

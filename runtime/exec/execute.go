@@ -7,6 +7,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
@@ -27,16 +28,16 @@ func (l *Live) Execute() {
 	}
 	l.traced(end)
 	grace := time.AfterFunc(l.cfg.Grace, func() {
-		l.calls.abandonAll()
+		l.calls.AbandonAll()
 		l.writeRelease()
 	})
-	l.calls.running.Wait()
+	l.calls.Running.Wait()
 	grace.Stop()
 	l.writeRelease()
 	_ = l.AwaitEnd() // somebody else may end it; an error says that nothing begins here any more
 	l.cfg.Offers.Release(l.offer)
 	l.t.Release()
-	l.cfg.Queue.Leave(&l.run.RunHead, l.rests.reserved)
+	l.cfg.Queue.Leave(&l.run.RunHead, l.rests.Reserved)
 }
 
 // nodeResult is the result of a node: completed, waiting, interrupted, or failed with the error that clients see.
@@ -51,9 +52,9 @@ func (l *Live) execute() {
 	limit, end := context.WithCancelCause(l.ctx)
 	most := l.cfg
 	l.span.Bounds = span.Bounds{
-		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.rests.reserved.Grow, Exceeded: end,
+		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.rests.Reserved.Grow, Exceeded: end,
 	}
-	limit, stop := context.WithTimeoutCause(limit, l.cfg.RunTimeout, errTimeout)
+	limit, stop := context.WithTimeoutCause(limit, l.cfg.RunTimeout, calls.ErrTimeout)
 	defer stop()
 	in, err := l.prompt(limit)
 	if err != nil && limit.Err() == nil {
@@ -82,7 +83,7 @@ func (l *Live) execute() {
 				results <- x.execute()
 				continue
 			}
-			l.calls.running.Go(func() {
+			l.calls.Running.Go(func() {
 				r := x.execute()
 				r.node = x.n.ID
 				results <- r

@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
@@ -84,7 +84,7 @@ func (x *execution) begin() error {
 }
 
 func (x *execution) attempt() nodeResult {
-	ctx, cancel := withTimeout(x.l.ctx, x.timeout())
+	ctx, cancel := calls.WithTimeout(x.l.ctx, x.timeout())
 	defer cancel()
 	x.s = newStep(ctx, x.l, x.st.Number, x.n.ID, x.n.Worker())
 	x.s.approves = x.n.Approval && x.n.Tool != ""
@@ -97,14 +97,14 @@ func (x *execution) attempt() nodeResult {
 	if x.st.Input != data.Shown(in.Query) { // otherwise the step has the run's query; the row may hold only its beginning
 		in.Query = x.st.Input
 	}
-	x.l.rests.enter(x.st.Number)
+	x.l.rests.Enter(x.st.Number)
 	out, err := x.call(ctx, in)
-	x.l.rests.leave(x.st.Number)
+	x.l.rests.Leave(x.st.Number)
 	if x.limit.Err() != nil {
 		return nodeResult{}
 	}
-	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
-		err = errTimeout
+	if err != nil && errors.Is(context.Cause(ctx), calls.ErrTimeout) {
+		err = calls.ErrTimeout
 	}
 	if why, ok := errors.AsType[*plugins.Interrupted](err); ok {
 		if err = x.s.interrupt(why); err == nil {
@@ -151,7 +151,7 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 		}
 	}
 	s := x.s
-	out, err := callPlugin(ctx, x.limit, &x.l.calls, aWorker, x.n.Agent, func() (agui.WorkerOutput, error) {
+	out, err := calls.Do(ctx, x.limit, &x.l.calls, calls.Agent, x.n.Agent, func() (agui.WorkerOutput, error) {
 		ctx, end := observe.Begin(ctx, x.l.cfg.Tracer, x.l.op(observe.OpAgent, x.n.Agent, ""))
 		out, err := plugins.Execute(ctx, agent, s, in)
 		end(endOf(err))
@@ -250,52 +250,4 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 		return otherwise
 	}
 	return d
-}
-
-// clock ends the context of an execution at its timeout. It stands still while a call of the execution waits for a
-// provider's pace.
-type clock struct {
-	mu      sync.Mutex // guards the fields below
-	timer   *time.Timer
-	left    time.Duration // when it was last stopped or started
-	started time.Time
-	stopped int // calls that wait
-}
-
-type clockKey struct{}
-
-// withTimeout returns a context that is cancelled with errTimeout after a time in which its clock runs.
-func withTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	c := &clock{left: limit, started: time.Now(), timer: time.AfterFunc(limit, func() { cancel(errTimeout) })}
-	return context.WithValue(ctx, clockKey{}, c), func() {
-		c.timer.Stop()
-		cancel(nil)
-	}
-}
-
-// stopClock stops the clock of ctx until the returned function is called.
-func stopClock(ctx context.Context) (start func()) {
-	c, ok := ctx.Value(clockKey{}).(*clock)
-	if !ok {
-		return func() {}
-	}
-	c.add(1)
-	return func() { c.add(-1) }
-}
-
-// add changes the number of calls that wait.
-func (c *clock) add(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	was := c.stopped
-	c.stopped += n
-	switch {
-	case was == 0:
-		c.timer.Stop()
-		c.left -= time.Since(c.started)
-	case c.stopped == 0:
-		c.started = time.Now()
-		c.timer.Reset(c.left)
-	}
 }

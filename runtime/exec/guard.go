@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/observe"
 )
@@ -19,7 +20,7 @@ func (s *step) GuardAgent(ctx context.Context, u plugins.Use, query string) (agu
 	if !ok {
 		return agui.WorkerOutput{}, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", u.Name)}
 	}
-	if s.w.Depth() >= maxDepth {
+	if s.w.Depth() >= calls.MaxDepth {
 		return agui.WorkerOutput{}, errTooDeep
 	}
 	id := data.NewID()
@@ -38,12 +39,12 @@ func (s *step) GuardAgent(ctx context.Context, u plugins.Use, query string) (agu
 }
 
 func (s *step) guardAgent(ctx context.Context, sub *step, u plugins.Use, agent plugins.Agent, query string) (agui.WorkerOutput, error) {
-	return callPlugin(ctx, s.w.Ctx, &s.l.calls, aWorker, u.Name, func() (agui.WorkerOutput, error) {
+	return calls.Do(ctx, s.w.Ctx, &s.l.calls, calls.Agent, u.Name, func() (agui.WorkerOutput, error) {
 		ctx, end := observe.Begin(ctx, s.l.cfg.Tracer, s.l.op(observe.OpAgent, u.Name, ""))
 		out, err := plugins.ExecuteGuard(ctx, agent, sub, s.input(query, u.Name))
 		end(endOf(err))
 		if _, shown := errors.AsType[*plugins.Error](err); err != nil && !shown && ctx.Err() == nil {
-			s.l.logFailure("guard failed", aWorker, u.Name, err)
+			s.l.logFailure("guard failed", calls.Agent, u.Name, err)
 		}
 		return out, err
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
@@ -34,7 +35,7 @@ func (s *step) pass(ctx context.Context) error {
 	}
 	l.atRecord = true
 	l.mu.Unlock()
-	defer stopClock(s.w.Ctx)()
+	defer calls.StopClock(s.w.Ctx)()
 	l.handOver()
 	<-l.ctx.Done()
 	return context.Cause(l.ctx)

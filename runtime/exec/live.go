@@ -14,6 +14,7 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/budget"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
@@ -45,14 +46,14 @@ type Live struct {
 	traced      func(observe.End) // ends the run's operation; set by begins
 	over        chan struct{}     // closed once the run has ended here
 
-	rests   rests
+	rests   calls.Rests
 	history history
-	calls   pluginCalls  // that have not returned
+	calls   calls.Group  // that have not returned
 	dead    atomic.Bool  // broken was called
 	asked   atomic.Bool  // it has asked a question, or waits for a client's tool
 	Inbox   atomic.Int64 // messages that wait for Next
 
-	agentPlaces, callPlaces places
+	agentPlaces, callPlaces calls.Places
 
 	mu      sync.Mutex   // guards the fields below, of run only Attempt and Usage
 	run     data.Run     // as claimed otherwise
@@ -106,11 +107,11 @@ func (in *Input) JSON() json.RawMessage {
 func New(cfg *Config, run *data.Run) *Live {
 	l := &Live{
 		cfg: cfg, run: *run, offer: cfg.Offers.Current(),
-		agentPlaces: places{most: maxSubagents}, callPlaces: places{most: plugins.MaxCalls},
-		journal: journal.New(), over: make(chan struct{}), rests: rests{queue: cfg.Queue, nodes: make(map[int]*uses)},
-		history: history{turn: make(chan struct{}, 1)}, calls: pluginCalls{counts: &cfg.Counts, grace: cfg.Grace, all: make(map[*pluginCall]struct{})},
+		agentPlaces: calls.Places{Most: maxSubagents}, callPlaces: calls.Places{Most: plugins.MaxCalls},
+		journal: journal.New(), over: make(chan struct{}), rests: calls.Rests{Queue: cfg.Queue},
+		history: history{turn: make(chan struct{}, 1)}, calls: calls.Group{Counts: &cfg.Counts, Grace: cfg.Grace},
 	}
-	l.calls.log, l.released = l.log, run.Releases()
+	l.calls.Log, l.released = l.log, run.Releases()
 	l.run.Input, l.run.Definition = nil, nil // input and graph have their contents
 	l.turn.L = &l.mu
 	if !cfg.NoPrompts {
@@ -140,7 +141,7 @@ func (l *Live) Head() *data.RunHead { return &l.run.RunHead }
 func (l *Live) Trace() string { return l.input.Trace }
 
 // WaitOf returns why an executing run has no slot, or nil.
-func (l *Live) WaitOf() *queue.Wait { return l.rests.wait() }
+func (l *Live) WaitOf() *queue.Wait { return l.rests.Wait() }
 
 func (l *Live) owner() quota.Owner { return quota.OwnerOf(l.run.Project, l.run.User) }
 

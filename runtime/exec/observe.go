@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/observe"
 )
@@ -33,7 +34,7 @@ func endOf(err error) observe.End {
 		return observe.End{}
 	case ok:
 		return observe.End{Err: err, Code: shown.Code}
-	case errors.Is(err, errTimeout):
+	case errors.Is(err, calls.ErrTimeout):
 		return observe.End{Err: err, Code: "timeout"}
 	}
 	return observe.End{Err: err, Code: "failed"}

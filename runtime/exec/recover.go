@@ -39,7 +39,7 @@ func TakeOver(ctx context.Context, cfg *Config, run *data.Run, reserved *queue.R
 	if err != nil {
 		return false, fail(ctx, cfg, run, fromRows, unreadable, err, nil)
 	}
-	l.rests.reserved, l.spoke = reserved, true
+	l.rests.Reserved, l.spoke = reserved, true
 	err = cfg.Engine.Decide(&commit.Item{
 		Owner: l.owner(), Records: it.Records,
 		Command: &decide.TakeOver{
