@@ -66,7 +66,7 @@ func (c *toolCall) answerAs(ctx context.Context) (agui.ToolOutput, error) {
 // belongs to.
 func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plugins.Use, within, query string) (agui.WorkerOutput, error) {
 	var out agui.WorkerOutput
-	m, err := s.memo(u)
+	m, err := s.em.memo(u)
 	if err != nil {
 		return out, err
 	}
@@ -107,11 +107,11 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 // input returns the input of a worker that the step's worker calls.
 func (s *step) input(query, subagent string) plugins.Input {
 	l := s.l
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.out.mu.Lock()
+	defer l.out.mu.Unlock()
 	return plugins.Input{
-		Query: query, State: l.span.State(), ThreadID: l.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project,
-		Node: s.node, Subagent: subagent, Execution: 1, Interruptions: l.interruptions,
+		Query: query, State: l.out.span.State(), ThreadID: l.out.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project,
+		Node: s.em.node, Subagent: subagent, Execution: 1, Interruptions: l.out.interruptions,
 	}
 }
 
@@ -126,33 +126,33 @@ func (s *step) openAgent(ctx context.Context, m *data.Memo, opened agui.Subagent
 	if !again {
 		m.CallID, m.Agent = data.NewID(), opened.Name
 	}
-	sub := newStep(ctx, s.l, s.w.Step, s.node, opened.Name)
-	sub.w.Subagent, sub.w.Parent = m.CallID, &s.w
+	sub := newStep(ctx, s.l, s.w.Step, s.em.node, opened.Name)
+	sub.w.Subagent, sub.w.Parent = m.CallID, s.w
 	opened.Base, opened.ParentSubagentRunID = agui.Base{SubagentRunID: m.CallID, Agent: opened.Name}, s.w.Subagent
 	l := s.l
-	l.mu.Lock()
-	isOpen := again && l.span.Ver.SubagentOpen(m.CallID)
-	l.span.Own(&sub.w, opened)
-	l.mu.Unlock()
+	l.out.mu.Lock()
+	isOpen := again && l.out.span.Ver.SubagentOpen(m.CallID)
+	l.out.span.Own(sub.w, opened)
+	l.out.mu.Unlock()
 	if isOpen {
 		return sub, nil
 	}
-	return sub, s.l.emit(s, []data.Row{new(*m)}, nil, opened)
+	return sub, s.em.put([]data.Row{new(*m)}, nil, opened)
 }
 
 // closeAgent ends a sub-agent with its output, or as failed. A waiting sub-agent stays open until its step ends.
 func (s *step) closeAgent(sub *step, m *data.Memo, name string, out agui.WorkerOutput, err error) error {
-	sub.end()
+	sub.em.end()
 	switch {
 	case err == nil:
 		m.Done, m.Output = true, data.MustJSON(out)
-		return s.l.wait(func(done func(error)) error {
-			return sub.leave(m, done, agui.WorkerOutput{Status: agui.StatusSuccess})
+		return wait(func(done func(error)) error {
+			return sub.em.leave(m, done, agui.WorkerOutput{Status: agui.StatusSuccess})
 		})
 	case errors.Is(err, plugins.ErrWaiting):
-		s.l.mu.Lock()
-		s.held = append(s.held, sub.takeHeld()...)
-		s.l.mu.Unlock()
+		s.l.out.mu.Lock()
+		s.em.held = append(s.em.held, sub.em.takeHeld()...)
+		s.l.out.mu.Unlock()
 		return err
 	}
 	if cause := context.Cause(s.w.Ctx); cause != nil {
@@ -160,39 +160,8 @@ func (s *step) closeAgent(sub *step, m *data.Memo, name string, out agui.WorkerO
 	}
 	shown := s.l.explain(name, err)
 	m.CallID = "" // if it is called again after a crash, it gets a new id
-	if err := sub.leave(m, nil, agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}); err != nil {
+	if err := sub.em.leave(m, nil, agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}); err != nil {
 		return err
 	}
 	return &plugins.Error{Code: shown.Code, Message: shown.Message, Retryable: shown.Retryable}
-}
-
-// leave stages the events that an ended sub-agent holds, and the ends of everything that it has left open, its own end last.
-// It queues them together with the memo. done may be nil.
-func (s *step) leave(m *data.Memo, done func(error), left agui.WorkerOutput) error {
-	l := s.l
-	l.source.Room()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.span.Closed(s.w.Parent); err != nil {
-		return err
-	}
-	if s.owed != nil {
-		return s.owed
-	}
-	it := l.item()
-	defer l.cfg.Commits.Add(it) // numbered events must be written, even after an error
-	for _, ev := range s.takeHeld() {
-		if err := l.stage(it, s, ev); err != nil {
-			return err
-		}
-	}
-	if err := s.closeOpen(it, left, true); err != nil {
-		return err
-	}
-	it.Rows = append(it.Rows, l.takeOwed()...)
-	l.record(it, m)
-	if done != nil {
-		it.Done = append(it.Done, done)
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -20,18 +21,25 @@ func errUsedUp(s *data.BudgetState) error {
 	return &plugins.Error{Code: budget.Exceeded, Message: s.String()}
 }
 
-func (l *Live) spender() data.Spender {
-	return data.Spender{Project: l.run.Project, User: l.run.User, Agent: l.run.WorkflowID}
+// spending is what a run uses of its budgets.
+type spending struct {
+	out *writer
+	use budget.RunUse // guarded by out.mu
+}
+
+func (sp *spending) spender() data.Spender {
+	run := sp.out.run
+	return data.Spender{Project: run.Project, User: run.User, Agent: run.WorkflowID}
 }
 
 // MayCallModel refuses a call of a model while a budget is used up. If the budget asks, the run waits for an operator.
 func (s *step) MayCallModel() error {
 	l := s.l
-	l.source.Room()
-	l.cfg.Unshared(l.cfg.Budget.Refresh(l.cfg.Abandoned, l.spender(), time.Now()))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, err := s.newHold(agui.TokenUsage{})
+	l.out.source.Room()
+	l.cfg.Unshared(l.cfg.Budget.Refresh(l.cfg.Abandoned, l.spending.spender(), time.Now()))
+	l.out.mu.Lock()
+	defer l.out.mu.Unlock()
+	_, err := l.spending.newHold(&s.em, agui.TokenUsage{})
 	return err
 }
 
@@ -39,11 +47,11 @@ func (s *step) MayCallModel() error {
 // for it. It fails like MayCallModel. settle lowers the reservation by what the run has counted, or ends it without a usage.
 func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (settle func(used *agui.TokenUsage), err error) {
 	l := s.l
-	l.source.Room()
+	l.out.source.Room()
 	check := func() (*budget.Hold, error) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return s.newHold(estimate)
+		l.out.mu.Lock()
+		defer l.out.mu.Unlock()
+		return l.spending.newHold(&s.em, estimate)
 	}
 	h, err := check()
 	if h == nil || err != nil {
@@ -56,9 +64,9 @@ func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (
 			err = nil
 		}
 		if err == nil && held { // room that the end of the run has left is for none of its calls
-			l.mu.Lock()
-			err = l.span.Gate()
-			l.mu.Unlock()
+			l.out.mu.Lock()
+			err = l.out.span.Gate()
+			l.out.mu.Unlock()
 		}
 		if err == nil && !held {
 			_, err = check()
@@ -68,7 +76,7 @@ func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (
 		}
 		if err != nil {
 			if l.cfg.Budget.Withdraw(h) {
-				l.settleHold(h, nil)
+				l.spending.settleHold(h, nil)
 			}
 			return nil, err
 		}
@@ -77,11 +85,11 @@ func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (
 		}
 	}
 	var over sync.Once
-	end := func() { over.Do(func() { l.settleStored(h, nil) }) }
+	end := func() { over.Do(func() { l.spending.settleStored(h, nil) }) }
 	forget := context.AfterFunc(s.w.Ctx, end) // of a worker that does not return
 	return func(used *agui.TokenUsage) {
 		if used != nil {
-			l.settleStored(h, used)
+			l.spending.settleStored(h, used)
 			return
 		}
 		forget()
@@ -90,43 +98,43 @@ func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (
 }
 
 // settleStored settles a reservation; where other servers read it, once the usage that the run has counted is stored.
-func (l *Live) settleStored(h *budget.Hold, used *agui.TokenUsage) {
-	if !l.cfg.Shared {
-		l.settleHold(h, used)
+func (sp *spending) settleStored(h *budget.Hold, used *agui.TokenUsage) {
+	if !sp.out.cfg.Shared {
+		sp.settleHold(h, used)
 		return
 	}
-	l.cfg.Commits.Add(&commit.Item{Owner: l.owner(), Done: []func(error){func(error) { l.settleHold(h, used) }}})
+	sp.out.cfg.Commits.Add(&commit.Item{Owner: sp.out.owner(), Done: []func(error){func(error) { sp.settleHold(h, used) }}})
 }
 
 // settleHold settles a reservation and has the other servers see that.
-func (l *Live) settleHold(h *budget.Hold, used *agui.TokenUsage) {
-	if l.cfg.Budget.Settle(h, used) {
-		l.cfg.Engine.Go(func() { // ends once the others can see it, or with the engine
-			for l.cfg.Budget.Agree(l.cfg.Abandoned, h) != nil && l.cfg.Engine.Rest() {
+func (sp *spending) settleHold(h *budget.Hold, used *agui.TokenUsage) {
+	if sp.out.cfg.Budget.Settle(h, used) {
+		sp.out.cfg.Engine.Go(func() { // ends once the others can see it, or with the engine
+			for sp.out.cfg.Budget.Agree(sp.out.cfg.Abandoned, h) != nil && sp.out.cfg.Engine.Rest() {
 			}
 		})
 	}
 }
 
-// newHold returns a hold in the budgets that the run uses, nil if there are none. It fails if one of them is used up. l.mu is held.
-func (s *step) newHold(estimate agui.TokenUsage) (h *budget.Hold, err error) {
-	l, now := s.l, time.Now()
-	for _, b := range l.cfg.Budget.Of(l.spender(), l.run.Usage, now) {
-		free, err := s.mayUse(&b)
+// newHold returns a hold in the budgets that the run uses, nil if there are none. It fails if one of them is used up. out.mu is held.
+func (sp *spending) newHold(em *emitter, estimate agui.TokenUsage) (h *budget.Hold, err error) {
+	now := time.Now()
+	for _, b := range sp.out.cfg.Budget.Of(sp.spender(), sp.out.run.Usage, now) {
+		free, err := sp.mayUse(em, &b)
 		if err != nil {
 			return nil, err
 		}
 		if h == nil {
-			h = &budget.Hold{Project: l.run.Project}
+			h = &budget.Hold{Project: sp.out.run.Project}
 		}
-		l.cfg.Budget.Add(h, &b, estimate, now, free, &l.spending)
+		sp.out.cfg.Budget.Add(h, &b, estimate, now, free, &sp.use)
 	}
 	return h, nil
 }
 
 // mayUse refuses a call that uses a budget, and reports whether the budget does not limit the run. The questions of a budget are records of the run, not of a step, because several steps can
-// wait for one answer. l.mu is held.
-func (s *step) mayUse(b *data.BudgetState) (free bool, err error) {
+// wait for one answer. out.mu is held.
+func (sp *spending) mayUse(em *emitter, b *data.BudgetState) (free bool, err error) {
 	if !b.Asks() {
 		if b.Spent() {
 			return false, errUsedUp(b)
@@ -135,10 +143,10 @@ func (s *step) mayUse(b *data.BudgetState) (free bool, err error) {
 	}
 	for n := 1; ; n++ {
 		place := fmt.Sprintf("budget:%s#%d", b.Name, n)
-		m := s.l.journal.Find(0, place)
+		m := sp.out.journal.Find(0, place)
 		switch {
 		case m == nil && b.Spent():
-			return false, s.askOperator(b, place)
+			return false, sp.askOperator(em, b, place)
 		case m == nil:
 			return false, nil
 		case !m.Done:
@@ -157,16 +165,15 @@ func (s *step) mayUse(b *data.BudgetState) (free bool, err error) {
 	}
 }
 
-// askOperator asks whether the run may go on. l.mu is held.
-func (s *step) askOperator(b *data.BudgetState, place string) error {
-	ends := time.Now().Add(s.l.cfg.ApprovalTimeout).UTC()
+// askOperator asks whether the run may go on. out.mu is held.
+func (sp *spending) askOperator(em *emitter, b *data.BudgetState, place string) error {
+	ends := time.Now().Add(sp.out.cfg.ApprovalTimeout).UTC()
 	q := answer.BudgetQuestion(b, ends)
-	m := &data.Memo{RunKey: s.l.run.Key, Generation: s.l.run.Generation, Place: place, CallID: q.ID}
+	m := &data.Memo{RunKey: sp.out.run.Key, Generation: sp.out.run.Generation, Place: place, CallID: q.ID}
 	in := &data.Interrupt{
 		ID: q.ID, RunKey: m.RunKey, Place: m.Place, Body: data.MustJSON(q), Status: data.InterruptOpen, ExpiresAt: &ends, CreatedAt: time.Now(),
 	}
-	s.l.asked.Store(true)
-	if err := s.l.queue(s, []data.Row{m, in}, nil); err != nil {
+	if err := sp.out.queue(em, []data.Row{m, in}, nil); err != nil {
 		return err
 	}
 	return plugins.ErrWaiting
@@ -174,7 +181,7 @@ func (s *step) askOperator(b *data.BudgetState, place string) error {
 
 // Usage counts a model call, unless u has a record. The run's row is stored together with the new record.
 func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) error {
-	m, err := s.memo(u)
+	m, err := s.em.memo(u)
 	if err != nil || m.Done {
 		return err
 	}
@@ -183,23 +190,23 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 	}
 	call := journal.Spent{TokenUsage: c.Usage, FinishReason: c.FinishReason, RequestID: c.RequestID, At: time.Now()}
 	m.Done, m.Output = true, data.MustJSON(call)
-	reached, err := s.count(m, &call, !c.More)
+	reached, err := s.l.spending.count(&s.em, m, &call, !c.More)
 	for i := range reached {
-		s.l.logBudget(&reached[i])
+		logBudget(s.l.log(), &reached[i])
 		if err == nil {
-			s.emitOwn(reached[i].Event(), nil)
+			s.em.emitOwn(reached[i].Event(), nil)
 		}
 	}
 	return err
 }
 
 // logBudget writes a line about a budget that is nearly or completely used up.
-func (l *Live) logBudget(s *data.BudgetState) {
+func logBudget(log *slog.Logger, s *data.BudgetState) {
 	what := "a budget is nearly used up"
 	if s.Spent() {
 		what = "a budget is used up"
 	}
-	l.log().Warn(what, "budget", s.Name, "scope", s.Scope, "subject", s.Subject, "used", s.Use(), "help", "budgets in the settings set its limit")
+	log.Warn(what, "budget", s.Name, "scope", s.Scope, "subject", s.Subject, "used", s.Use(), "help", "budgets in the settings set its limit")
 }
 
 // mostTokens is the most that a count of one call can be: sums of such calls do not overflow.
@@ -223,45 +230,45 @@ func bound(c *plugins.ModelCall) (changed bool) {
 
 // count writes a call's usage with its record m, and returns the budgets whose use has reached a mark. first is false for a further
 // part of a call.
-func (s *step) count(m *data.Memo, call *journal.Spent, first bool) (reached []data.BudgetState, err error) {
-	l := s.l
-	l.source.Room()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	used := &data.CallUsage{Project: l.run.Project, User: l.run.User, Agent: l.run.WorkflowID, At: call.At, Usage: call.TokenUsage}
-	used.Cost, _ = l.cfg.Prices.Cost(used.Usage)
+func (sp *spending) count(em *emitter, m *data.Memo, call *journal.Spent, first bool) (reached []data.BudgetState, err error) {
+	w, run := sp.out, sp.out.run
+	w.source.Room()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	used := &data.CallUsage{Project: run.Project, User: run.User, Agent: run.WorkflowID, At: call.At, Usage: call.TokenUsage}
+	used.Cost, _ = w.cfg.Prices.Cost(used.Usage)
 	if first {
 		used.Calls = 1
 	}
 	var counted []data.Row
 	if used.Used() {
-		reached = l.cfg.Budget.Count(used, l.run.Usage)
+		reached = w.cfg.Budget.Count(used, run.Usage)
 		counted = append(counted, used)
 	}
-	l.cfg.Measures.Tokens(used.Usage)
-	closed := l.span.Gate()
-	if closed == nil && s.w.Ended { // a step that has run out of time may still count
+	w.cfg.Measures.Tokens(used.Usage)
+	closed := w.span.Gate()
+	if closed == nil && em.w.Ended { // a step that has run out of time may still count
 		closed = plugins.ErrEnded
 	}
 	if closed != nil { // the run has ended, but the tokens are used
 		if len(counted) > 0 {
-			l.cfg.Commits.Add(&commit.Item{Owner: l.owner(), Rows: counted})
+			w.cfg.Commits.Add(&commit.Item{Owner: w.owner(), Rows: counted})
 		}
 		return reached, closed
 	}
-	m.Event = l.span.Last()
-	l.journal.ModelEnded(*call)
-	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), used.Usage) // queued rows keep their slices
-	l.cfg.Budget.CountRun(&l.spending, l.run.Usage)                    // before the call's reservation is lowered by it
-	rows := []data.Row{l.journal.Add(m), &data.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
-	l.put(append(rows, counted...)...)
+	m.Event = w.span.Last()
+	w.journal.ModelEnded(*call)
+	run.Usage = agui.AddUsage(slices.Clone(run.Usage), used.Usage) // queued rows keep their slices
+	w.cfg.Budget.CountRun(&sp.use, run.Usage)                      // before the call's reservation is lowered by it
+	rows := []data.Row{w.journal.Add(m), &data.RunResult{Key: run.Key, OutputSummary: run.OutputSummary, Usage: run.Usage}}
+	w.put(append(rows, counted...)...)
 	return reached, nil
 }
 
 // Spent returns the total of the records of model calls inside of u.
 func (s *step) Spent(u plugins.Use) []agui.TokenUsage {
 	l := s.l
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.journal.Spent(s.w.Step, u)
+	l.out.mu.Lock()
+	defer l.out.mu.Unlock()
+	return l.out.journal.Spent(s.w.Step, u)
 }

@@ -43,7 +43,7 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 	var evs []agui.Event
 	ours := false // some calls are not the client's to answer
 	for _, u := range calls {
-		m, err := s.memo(u)
+		m, err := s.em.memo(u)
 		switch {
 		case err != nil:
 			return err
@@ -73,7 +73,6 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 			})
 		}
 		if args, ok := s.l.clientTools.mayAnswer(u); ok {
-			s.l.asked.Store(true)
 			rows = append(rows, &data.Interrupt{
 				ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Place: m.Place,
 				Frontend: true, Tool: u.Name, Status: data.InterruptOpen, CreatedAt: time.Now(),
@@ -84,9 +83,9 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 		}
 	}
 	if !ours { // the span's end stores them before the client is asked
-		return s.l.emit(s, rows, nil, evs...)
+		return s.em.put(rows, nil, evs...)
 	}
-	return s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done, evs...) })
+	return s.em.write(rows, evs...)
 }
 
 // toolCall is a step's call of a tool, or of an agent as a tool.
@@ -101,9 +100,9 @@ type toolCall struct {
 
 // owe makes the step owe the result of a call that was opened before.
 func (c *toolCall) owe() {
-	c.s.l.mu.Lock()
-	c.s.l.span.Own(&c.s.w, agui.ToolCallStart{ToolCallID: c.m.CallID})
-	c.s.l.mu.Unlock()
+	c.s.l.out.mu.Lock()
+	c.s.l.out.span.Own(c.s.w, agui.ToolCallStart{ToolCallID: c.m.CallID})
+	c.s.l.out.mu.Unlock()
 }
 
 // reopen continues a call that was opened before a crash or a question: the step owes its result. A call that has begun and
@@ -115,9 +114,9 @@ func (c *toolCall) reopen() error {
 			return err
 		}
 	}
-	c.s.l.mu.Lock()
+	c.s.l.out.mu.Lock()
 	repeatable := c.s.l.isRepeatable(c.m)
-	c.s.l.mu.Unlock()
+	c.s.l.out.mu.Unlock()
 	if repeatable {
 		return nil
 	}
@@ -126,9 +125,9 @@ func (c *toolCall) reopen() error {
 
 // asksClient reports whether the client has been asked for the call.
 func (c *toolCall) asksClient() bool {
-	c.s.l.mu.Lock()
-	defer c.s.l.mu.Unlock()
-	return c.s.l.journal.AsksClient(c.m.CallID)
+	c.s.l.out.mu.Lock()
+	defer c.s.l.out.mu.Unlock()
+	return c.s.l.out.journal.AsksClient(c.m.CallID)
 }
 
 // beginsAtOnce reports whether a call begins as soon as it is open. Other calls first wait for an approval, or run an agent.
@@ -148,7 +147,7 @@ func (c *toolCall) beginsAtOnce() bool {
 func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error) {
 	defer s.l.callPlaces.Release(s.w.Depth(), 1)
 	var out agui.ToolOutput
-	m, err := s.memo(u)
+	m, err := s.em.memo(u)
 	c := &toolCall{s: s, m: m, u: u}
 	switch {
 	case err != nil:
@@ -210,20 +209,20 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 	}
 	if !m.Begun {
 		m.Begun = true
-		if err := s.store(m, nil); err != nil {
+		if err := s.em.store(m, nil); err != nil {
 			return agui.ToolOutput{}, err
 		}
 	}
 	return c.invoke(ctx, tool, &plugins.Call{
 		ID: m.CallID, Args: args,
 		Progress: func(fraction float64, message string) {
-			_ = s.Emit(agui.Progress(s.node, fraction, data.Clip(message, maxText))) // a call outlives its step only if it was abandoned
+			_ = s.Emit(agui.Progress(s.em.node, fraction, data.Clip(message, maxText))) // a call outlives its step only if it was abandoned
 		},
 	})
 }
 
 func (c *toolCall) approvalMemo() (*data.Memo, error) {
-	return c.s.memo(plugins.Use{Place: c.u.Inside(journal.ApprovalPlace)})
+	return c.s.em.memo(plugins.Use{Place: c.u.Inside(journal.ApprovalPlace)})
 }
 
 // approved reports whether the call may be made. It asks a person if the call needs an approval, or if one was requested before
@@ -305,7 +304,7 @@ func expiry(after time.Duration) string { return time.Now().Add(after).UTC().For
 
 // approveAgent asks a person whether a node's agent may be run, and fails if it may not.
 func (s *step) approveAgent(query string) error {
-	m, err := s.memo(plugins.Use{Place: journal.ApprovalPlace})
+	m, err := s.em.memo(plugins.Use{Place: journal.ApprovalPlace})
 	if err != nil {
 		return err
 	}
@@ -313,14 +312,14 @@ func (s *step) approveAgent(query string) error {
 		message, err := s.message()
 		return agui.Interrupt{
 			Reason: "confirmation", Message: cmp.Or(message, fmt.Sprintf("Run %s?", s.w.Agent)),
-			Metadata: data.MustJSON(map[string]any{"nodeId": s.node, "agent": s.w.Agent, "query": query}),
+			Metadata: data.MustJSON(map[string]any{"nodeId": s.em.node, "agent": s.w.Agent, "query": query}),
 		}, err
 	})
 	if err != nil {
 		return err
 	}
 	if !journal.ApprovalOf(a).Approved {
-		return &plugins.Error{Code: "denied", Message: fmt.Sprintf("The node %s was not approved", s.node)}
+		return &plugins.Error{Code: "denied", Message: fmt.Sprintf("The node %s was not approved", s.em.node)}
 	}
 	return nil
 }
@@ -332,10 +331,10 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, call *plugins.
 	ctx, cancel := context.WithTimeoutCause(ctx, orDefault(info.Timeout, s.l.cfg.ToolTimeout), calls.ErrTimeout)
 	defer cancel()
 	name, waits := info.Name, new(atomic.Bool)
-	call.ThreadID, call.RunID, call.User, call.Project = s.l.span.Thread.ID, s.l.run.ID, s.l.run.User, s.l.run.Project
+	call.ThreadID, call.RunID, call.User, call.Project = s.l.out.span.Thread.ID, s.l.run.ID, s.l.run.User, s.l.run.Project
 	if !c.guard {
 		call.Asks, call.Keeps, call.Idles = c.asks(ctx, &info, waits), c.keep, c.idle
-		call.Kept = s.l.kept(s.w.Step, c.u)
+		call.Kept = s.l.out.kept(s.w.Step, c.u)
 	}
 	var out agui.ToolOutput
 	var err error
@@ -361,7 +360,7 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, call *plugins.
 		if !c.again(&info, why) {
 			return *span.FailedCall(call.ID, name, span.CodeInterrupted).Output, nil
 		}
-		call.Kept = s.l.kept(s.w.Step, c.u)
+		call.Kept = s.l.out.kept(s.w.Step, c.u)
 	}
 	if cause := context.Cause(s.w.Ctx); cause != nil {
 		return agui.ToolOutput{}, cause // the step is over and needs no result
@@ -434,7 +433,7 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 		fill()
 		result = span.NewResult(m.CallID, out)
 	}
-	err = s.record(m, result.Memo(), file, result)
+	err = s.em.record(m, result.Memo(), file, result)
 	refused, ok := errors.AsType[*plugins.Error](err)
 	if !ok {
 		return err
@@ -442,7 +441,7 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 	*out = failure(refused.Code, "The result cannot be shown: "+refused.Message)
 	fill()
 	result = span.NewResult(m.CallID, out)
-	return s.record(m, result.Memo(), nil, result)
+	return s.em.record(m, result.Memo(), nil, result)
 }
 
 var errNotJSON = errors.New("its output holds what is not JSON")
@@ -512,18 +511,12 @@ func (s *step) WaitForPace(ctx context.Context, until time.Time, wait func() err
 }
 
 func (c *toolCall) keep(value json.RawMessage) error {
-	m, err := c.s.memo(plugins.Use{Place: c.u.Inside(journal.KeptPlace)})
+	m, err := c.s.em.memo(plugins.Use{Place: c.u.Inside(journal.KeptPlace)})
 	if err != nil {
 		return err
 	}
 	if value == nil {
 		value = json.RawMessage("null")
 	}
-	return c.s.record(m, value, nil)
-}
-
-func (l *Live) kept(step int, call plugins.Use) json.RawMessage {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.journal.Kept(step, call)
+	return c.s.em.record(m, value, nil)
 }

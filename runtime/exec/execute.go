@@ -20,9 +20,9 @@ import (
 func (l *Live) Execute() {
 	l.execute()
 	l.cancel(plugins.ErrEnded)
-	l.mu.Lock()
-	end := observe.End{Status: l.became}
-	l.mu.Unlock()
+	l.out.mu.Lock()
+	end := observe.End{Status: l.out.became}
+	l.out.mu.Unlock()
 	if end.Status == data.Failed {
 		end.Code = "failed"
 	}
@@ -51,7 +51,7 @@ type nodeResult struct {
 func (l *Live) execute() {
 	limit, end := context.WithCancelCause(l.ctx)
 	most := l.cfg
-	l.span.Bounds = span.Bounds{
+	l.out.span.Bounds = span.Bounds{
 		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.rests.Reserved.Grow, Exceeded: end,
 	}
 	limit, stop := context.WithTimeoutCause(limit, l.cfg.RunTimeout, calls.ErrTimeout)
@@ -62,7 +62,7 @@ func (l *Live) execute() {
 		l.Settle(FailedWith(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}))
 		return
 	}
-	results := make(chan nodeResult, len(l.nodes.Graph.Nodes))
+	results := make(chan nodeResult, len(l.out.nodes.Graph.Nodes))
 	for running := 0; ; {
 		if limit.Err() != nil { // before any error that its workers return because of it
 			l.overrun(context.Cause(limit))
@@ -90,7 +90,7 @@ func (l *Live) execute() {
 			})
 		}
 		if running == 0 {
-			l.Settle(l.completed())
+			l.Settle(l.out.completed())
 			return
 		}
 		select {
@@ -129,18 +129,18 @@ func (l *Live) Settle(e Ending) {
 // prompt returns the input of the run's workers. It is the same each time the generation is continued.
 func (l *Live) prompt(ctx context.Context) (plugins.Input, error) {
 	in := plugins.Input{
-		Query: l.run.InputQuery, State: l.span.Began.State, Tools: l.input.Tools, Context: l.input.Context,
+		Query: l.run.InputQuery, State: l.out.span.Began.State, Tools: l.input.Tools, Context: l.input.Context,
 		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.input.ForwardedProps,
-		ThreadID: l.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project, Overrides: l.input.Overrides,
+		ThreadID: l.out.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project, Overrides: l.input.Overrides,
 	}
-	l.mu.Lock()
+	l.out.mu.Lock()
 	for i := range l.history.rows {
-		l.prompts.Learn(&l.history.rows[i])
+		l.out.prompts.Learn(&l.history.rows[i])
 	}
-	for m := range l.span.Messages.All() {
-		l.prompts.Learn(m)
+	for m := range l.out.span.Messages.All() {
+		l.out.prompts.Learn(m)
 	}
-	l.mu.Unlock()
+	l.out.mu.Unlock()
 	for limit := 10; ; limit *= 10 {
 		msgs, more, err := l.history.messages(ctx, l, limit)
 		if err != nil {
@@ -159,10 +159,10 @@ func (l *Live) prompt(ctx context.Context) (plugins.Input, error) {
 // ready returns the nodes that can start now and marks them as started. Those that are skipped are written.
 func (l *Live) ready(ctx context.Context, query string) (start []*graph.Node, err error) {
 	for again := true; again; {
-		l.mu.Lock()
-		due, err := l.nodes.Due()
-		now := l.nodes.Scene(query, l.span.State(), due...)
-		l.mu.Unlock()
+		l.out.mu.Lock()
+		due, err := l.out.nodes.Due()
+		now := l.out.nodes.Scene(query, l.out.span.State(), due...)
+		l.out.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
@@ -172,15 +172,15 @@ func (l *Live) ready(ctx context.Context, query string) (start []*graph.Node, er
 			if err != nil {
 				return nil, err
 			}
-			l.mu.Lock()
+			l.out.mu.Lock()
 			if runs {
-				l.nodes.Start(n)
+				l.out.nodes.Start(n)
 				start = append(start, n)
 			} else {
-				l.put(l.nodes.Skip(n))
+				l.out.put(l.out.nodes.Skip(n))
 				again = true
 			}
-			l.mu.Unlock()
+			l.out.mu.Unlock()
 		}
 	}
 	return start, nil

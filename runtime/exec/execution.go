@@ -55,29 +55,29 @@ func (x *execution) execute() nodeResult {
 
 // begin opens the node's next execution, or continues the one that a crash or a question left open.
 func (x *execution) begin() error {
-	x.l.mu.Lock()
-	defer x.l.mu.Unlock()
-	if x.l.span.Gate() != nil {
-		return x.l.span.Gate()
+	x.l.out.mu.Lock()
+	defer x.l.out.mu.Unlock()
+	if x.l.out.span.Gate() != nil {
+		return x.l.out.span.Gate()
 	}
-	if x.st = x.l.nodes.Open(x.n); x.st != nil {
+	if x.st = x.l.out.nodes.Open(x.n); x.st != nil {
 		return nil
 	}
-	now := x.l.nodes.Scene(x.in.Query, x.l.span.State(), x.n)
-	x.l.mu.Unlock()
+	now := x.l.out.nodes.Scene(x.in.Query, x.l.out.span.State(), x.n)
+	x.l.out.mu.Unlock()
 	query, err := now.Query(x.limit, x.n)
-	x.l.mu.Lock()
+	x.l.out.mu.Lock()
 	if err != nil {
 		return err
 	}
-	if x.l.span.Gate() != nil {
-		return x.l.span.Gate()
+	if x.l.out.span.Gate() != nil {
+		return x.l.out.span.Gate()
 	}
 	if query == x.in.Query {
 		query = data.Shown(query)
 	}
-	it := x.l.item()
-	if x.st, err = x.l.enter(it, x.n, query); err == nil {
+	it := x.l.out.item()
+	if x.st, err = x.l.out.enter(it, x.n, query); err == nil {
 		x.l.cfg.Commits.Add(it)
 	}
 	return err
@@ -90,7 +90,7 @@ func (x *execution) attempt() nodeResult {
 	x.s.approves = x.n.Approval && x.n.Tool != ""
 	x.s.approver, x.s.message = x.n.Approver, x.message
 	in := x.in
-	in.Node, in.Execution, in.Interruptions = x.n.ID, x.st.Execution, x.l.interruptedBefore()
+	in.Node, in.Execution, in.Interruptions = x.n.ID, x.st.Execution, x.l.out.interruptedBefore()
 	if x.l.run.Agent == "" {
 		in.Workflow = x.l.run.WorkflowID
 	}
@@ -116,9 +116,9 @@ func (x *execution) attempt() nodeResult {
 
 // message returns the question of the node's approval, "" for the default.
 func (x *execution) message() (string, error) {
-	x.l.mu.Lock()
-	now := x.l.nodes.Scene(x.in.Query, x.l.span.State(), x.n)
-	x.l.mu.Unlock()
+	x.l.out.mu.Lock()
+	now := x.l.out.nodes.Scene(x.in.Query, x.l.out.span.State(), x.n)
+	x.l.out.mu.Unlock()
 	return now.Message(x.limit, x.n)
 }
 
@@ -170,34 +170,34 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 // close ends an execution: it writes the step and node rows together with the event that ends the step. If the run is over with it, the
 // end of the run writes them.
 func (x *execution) close(out nodeOutput, err error) nodeResult {
-	x.l.mu.Lock()
-	defer x.l.mu.Unlock()
-	if x.l.span.Gate() != nil {
-		return nodeResult{failed: &agui.OutputError{Code: span.CodeInterrupted, Message: x.l.span.Gate().Error()}}
+	x.l.out.mu.Lock()
+	defer x.l.out.mu.Unlock()
+	if x.l.out.span.Gate() != nil {
+		return nodeResult{failed: &agui.OutputError{Code: span.CodeInterrupted, Message: x.l.out.span.Gate().Error()}}
 	}
-	it := x.l.item()
+	it := x.l.out.item()
 	if err == nil {
-		err = x.s.owed
+		err = x.s.em.refused
 	}
-	it.Rows = append(it.Rows, x.l.takeOwed()...)
-	for _, ev := range x.s.takeHeld() {
-		if stageErr := x.l.stage(it, x.s, ev); stageErr != nil && err == nil {
+	it.Rows = append(it.Rows, x.l.out.takeOwed()...)
+	for _, ev := range x.s.em.takeHeld() {
+		if stageErr := x.l.out.stage(it, &x.s.em, ev); stageErr != nil && err == nil {
 			err = stageErr
 		}
 	}
 	x.s.w.Ended = true
-	x.l.turn.Broadcast()
+	x.l.out.turn.Broadcast()
 	var r nodeResult
 	switch {
 	case errors.Is(err, plugins.ErrWaiting):
-		x.l.nodes.Wait(x.st)
+		x.l.out.nodes.Wait(x.st)
 		r.waiting = true
 	case err != nil:
 		r.failed = x.l.explain(x.s.w.Agent, err)
-		x.l.nodes.Fail(x.st, r.failed, x.again(r))
+		x.l.out.nodes.Fail(x.st, r.failed, x.again(r))
 	default:
-		x.l.nodes.Complete(x.st, data.Plain(out.text), out.json)
-		x.l.progressed(it)
+		x.l.out.nodes.Complete(x.st, data.Plain(out.text), out.json)
+		x.l.out.progressed(it)
 	}
 	if out.made != nil && x.st.Status.Final() { // a person may have edited it
 		x.st.Input = data.Plain(string(out.made))
@@ -206,16 +206,16 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	if r.failed != nil {
 		left = agui.WorkerOutput{Status: agui.StatusFailed, Error: r.failed}
 	}
-	stageErr := x.s.closeOpen(it, left, !r.waiting)
+	stageErr := x.s.em.closeOpen(it, left, !r.waiting)
 	if stageErr == nil && !r.waiting { // the end of the span closes waiting steps
-		stageErr = x.l.span.Stage(it, agui.StepFinished{Base: agui.Base{Agent: x.s.w.Agent}, StepName: x.st.Name})
+		stageErr = x.l.out.span.Stage(it, agui.StepFinished{Base: agui.Base{Agent: x.s.w.Agent}, StepName: x.st.Name})
 	}
-	if stageErr != nil && !x.l.span.Exceeded() { // a run that has exceeded a limit is closed as a whole
+	if stageErr != nil && !x.l.out.span.Exceeded() { // a run that has exceeded a limit is closed as a whole
 		x.l.log().Error("step could not be closed", "error", stageErr)
 	}
-	it.Rows = append(it.Rows, x.l.nodes.Rows(x.st)...)
+	it.Rows = append(it.Rows, x.l.out.nodes.Rows(x.st)...)
 	if x.l.run.Agent != "" && !r.waiting && !x.again(r) {
-		x.l.closed = it
+		x.l.out.closed = it
 		return r
 	}
 	x.l.cfg.Commits.Add(it)
@@ -225,17 +225,6 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 // again reports whether the node is executed once more after a result.
 func (x *execution) again(r nodeResult) bool {
 	return r.failed != nil && r.failed.Retryable && x.st.Execution <= x.n.Retry.Retries
-}
-
-// enter stages the beginning of the node's next execution. l.mu is held.
-func (l *Live) enter(it *commit.Item, n *graph.Node, query string) (*data.Step, error) {
-	st := l.nodes.Begin(n, &l.run, query)
-	it.Rows = append(it.Rows, l.nodes.Rows(st)...)
-	if err := l.span.Stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
-		return nil, err
-	}
-	l.nodes.Enter(st)
-	return st, nil
 }
 
 // nodeOutput is the output of a node, as its step shows it and as later nodes see it.

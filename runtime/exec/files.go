@@ -92,7 +92,7 @@ var _ host.AttachmentOpener = (*step)(nil)
 
 // OpenAttachment implements [host.AttachmentOpener].
 func (s *step) OpenAttachment(ctx context.Context, a plugins.Attachment) (plugins.Attachment, io.ReadCloser, error) {
-	open, run := s.l.cfg.Attachment, &s.l.run
+	open, run := s.l.cfg.Attachment, s.l.run
 	if open == nil {
 		return a, nil, plugins.ErrNoAttachment
 	}

@@ -25,15 +25,15 @@ func (s *step) GuardAgent(ctx context.Context, u plugins.Use, query string) (agu
 	}
 	id := data.NewID()
 	for {
-		sub := newStep(ctx, s.l, s.w.Step, s.node, u.Name)
-		sub.w.Subagent, sub.w.Parent, sub.w.Within, sub.messages = s.w.Subagent, &s.w, u.Inside(""), asked(id, query)
+		sub := newStep(ctx, s.l, s.w.Step, s.em.node, u.Name)
+		sub.w.Subagent, sub.w.Parent, sub.w.Within, sub.messages = s.w.Subagent, s.w, u.Inside(""), asked(id, query)
 		out, err := s.guardAgent(ctx, sub, u, agent, query)
 		if why, ok := errors.AsType[*plugins.Interrupted](err); ok {
 			if err = sub.interrupt(why); err == nil {
 				continue
 			}
 		}
-		sub.end()
+		sub.em.end()
 		return out, err
 	}
 }
@@ -70,9 +70,9 @@ func (s *step) ClientResult(tool, call string) (found agui.Message, ok bool) {
 	if _, ok := s.l.clientTools.byName[tool]; !ok {
 		return found, false
 	}
-	s.l.mu.Lock()
-	defer s.l.mu.Unlock()
-	all := s.l.span.Fold.Messages()
+	s.l.out.mu.Lock()
+	defer s.l.out.mu.Unlock()
+	all := s.l.out.span.Fold.Messages()
 	i := slices.IndexFunc(all, func(m agui.Message) bool { return m.Role == agui.RoleTool && m.ToolCallID == call })
 	if i >= 0 {
 		found = all[i]

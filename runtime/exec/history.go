@@ -82,7 +82,7 @@ func (h *history) runOf(message string) int64 {
 
 // load reads the newest messages, and the instructions if they can be older.
 func (h *history) load(ctx context.Context, l *Live, limit int) error {
-	thread, upTo := l.span.Thread.Key, l.span.Began.UpTo
+	thread, upTo := l.out.span.Thread.Key, l.out.span.Began.UpTo
 	rows, err := commit.RetryUnavailable(ctx, func() ([]data.Message, error) { return l.cfg.Logs.Messages(ctx, thread, upTo, limit) })
 	if err != nil {
 		return err
@@ -93,11 +93,11 @@ func (h *history) load(ctx context.Context, l *Live, limit int) error {
 		older = slices.DeleteFunc(older, func(m data.Message) bool { return m.Seq >= rows[0].Seq })
 	}
 	if err == nil {
-		l.mu.Lock()
+		l.out.mu.Lock()
 		for i := range rows {
-			l.prompts.Learn(&rows[i])
+			l.out.prompts.Learn(&rows[i])
 		}
-		l.mu.Unlock()
+		l.out.mu.Unlock()
 		h.older = older
 		h.rows, h.more, h.read = rows, len(rows) == limit || len(rows) > 0 && rows[0].Seq > 1 && fill(rows), limit
 	}
@@ -164,7 +164,7 @@ func (s *step) Remember(about, key, text string) error {
 		return nil
 	}
 	run := cmp.Or(s.l.history.runOf(about), s.l.run.Key)
-	return s.l.emit(s, []data.Row{&data.PromptPiece{RunKey: run, ID: noteID(s.l.run.ThreadKey, s.w.Agent, key), Body: data.MustJSON(text)}}, nil)
+	return s.em.put([]data.Row{&data.PromptPiece{RunKey: run, ID: noteID(s.l.run.ThreadKey, s.w.Agent, key), Body: data.MustJSON(text)}}, nil)
 }
 
 // Recall implements host.Rememberer.

@@ -19,12 +19,12 @@ func About(log *slog.Logger, run *data.Run) *slog.Logger {
 }
 
 func (l *Live) log() *slog.Logger {
-	log := l.cfg.Log.With("run", l.run.ID, "thread", l.span.Thread.ID, "user", l.run.User, "project", l.run.Project)
+	log := l.cfg.Log.With("run", l.run.ID, "thread", l.out.span.Thread.ID, "user", l.run.User, "project", l.run.Project)
 	return log.With(observe.TraceOf(l.input.Trace)...)
 }
 
 func (l *Live) op(kind observe.OpKind, name, id string) observe.Op {
-	return observe.Op{Kind: kind, Name: name, ID: id, Run: l.run.ID, Thread: l.span.Thread.ID, Project: l.run.Project}
+	return observe.Op{Kind: kind, Name: name, ID: id, Run: l.run.ID, Thread: l.out.span.Thread.ID, Project: l.run.Project}
 }
 
 // endOf returns the end of an operation that err has failed. Waiting for an answer is no failure.

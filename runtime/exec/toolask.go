@@ -34,7 +34,7 @@ func (c *toolCall) asks(ctx context.Context, info *plugins.Info, waits *atomic.B
 		if len(key) > maxKey { // else Question would hide the prefix that asked counts
 			key = fmt.Sprintf("~%x", sha256.Sum256([]byte(key)))
 		}
-		m, err := c.s.memo(plugins.Use{Place: c.u.Question(key)})
+		m, err := c.s.em.memo(plugins.Use{Place: c.u.Question(key)})
 		if err != nil {
 			return plugins.Answer{}, err
 		}
@@ -57,7 +57,7 @@ func (c *toolCall) asks(ctx context.Context, info *plugins.Info, waits *atomic.B
 }
 
 func (c *toolCall) asked() int {
-	c.s.l.mu.Lock()
-	defer c.s.l.mu.Unlock()
-	return c.s.l.journal.Count(c.s.w.Step, c.u.Question(""))
+	c.s.l.out.mu.Lock()
+	defer c.s.l.out.mu.Unlock()
+	return c.s.l.out.journal.Count(c.s.w.Step, c.u.Question(""))
 }

@@ -232,8 +232,8 @@ func tooLong(size int) string {
 	return fmt.Sprintf("It has %d bytes, of which nothing is kept: %d are the most", size, maxPiece)
 }
 
-// Sent returns the references for a prompt and the rows of its new pieces.
-func (p *Writer) Sent(prompt *plugins.Prompt) (string, []data.Row) {
+// sent returns the references for a prompt and the rows of its new pieces.
+func (p *Writer) sent(prompt *plugins.Prompt) (string, []data.Row) {
 	r := &references{Writer: p}
 	offer := data.MustJSON(Offer{Tools: prompt.Tools, Parameters: prompt.Parameters})
 	all := data.MustJSON(Offer{prompt.System, prompt.Tools, prompt.Parameters})
@@ -325,9 +325,9 @@ func References(text string) (list []Reference) {
 	return list
 }
 
-// Answer returns the references for an answer: to the messages that show it, in the order of seqs, or to a piece if they do not have all of it
+// answer returns the references for an answer: to the messages that show it, in the order of seqs, or to a piece if they do not have all of it
 // or more.
-func (p *Writer) Answer(seqs []int64, shown *Answered, answer *plugins.ModelAnswer) (string, []data.Row) {
+func (p *Writer) answer(seqs []int64, shown *Answered, answer *plugins.ModelAnswer) (string, []data.Row) {
 	r := &references{Writer: p}
 	for _, seq := range seqs {
 		r.closeRange() // a range would include other messages
