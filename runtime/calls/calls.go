@@ -4,10 +4,13 @@ package calls
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // Counts are of the runs of an engine, since it began.
@@ -123,3 +126,86 @@ func (g *Group) AbandonAll() {
 		g.abandon(c)
 	}
 }
+
+// ErrTimeout is the error of a call that has not returned in time.
+var ErrTimeout = fmt.Errorf("timed out: %w", context.DeadlineExceeded)
+
+// clock ends the context of an execution at its timeout. It stands still while a call of the execution waits for a
+// provider's pace.
+type clock struct {
+	mu      sync.Mutex // guards the fields below
+	timer   *time.Timer
+	left    time.Duration // when it was last stopped or started
+	started time.Time
+	stopped int // calls that wait
+}
+
+type clockKey struct{}
+
+// WithTimeout returns a context that is cancelled with ErrTimeout after a time in which its clock runs.
+func WithTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	c := &clock{left: limit, started: time.Now(), timer: time.AfterFunc(limit, func() { cancel(ErrTimeout) })}
+	return context.WithValue(ctx, clockKey{}, c), func() {
+		c.timer.Stop()
+		cancel(nil)
+	}
+}
+
+// StopClock stops the clock of ctx until the returned function is called.
+func StopClock(ctx context.Context) (start func()) {
+	c, ok := ctx.Value(clockKey{}).(*clock)
+	if !ok {
+		return func() {}
+	}
+	c.add(1)
+	return func() { c.add(-1) }
+}
+
+// add changes the number of calls that wait.
+func (c *clock) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.stopped
+	c.stopped += n
+	switch {
+	case was == 0:
+		c.timer.Stop()
+		c.left -= time.Since(c.started)
+	case c.stopped == 0:
+		c.started = time.Now()
+		c.timer.Reset(c.left)
+	}
+}
+
+// MaxDepth is how deep agents are nested in each other.
+const MaxDepth = 8
+
+// Places limits the calls of a run's agents at once, by their depth: an agent has its place while it waits for one at the next depth only.
+type Places struct {
+	Most int64
+
+	mu     sync.Mutex // guards depths
+	depths [MaxDepth + 1]*semaphore.Weighted
+}
+
+func (p *Places) at(depth int) *semaphore.Weighted {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := &p.depths[depth]
+	if *at == nil {
+		*at = semaphore.NewWeighted(p.Most)
+	}
+	return *at
+}
+
+// Acquire waits for n places at a depth. It fails with ctx's cause.
+func (p *Places) Acquire(ctx context.Context, depth, n int) error {
+	if p.at(depth).Acquire(ctx, int64(n)) != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// Release releases n places at a depth.
+func (p *Places) Release(depth, n int) { p.at(depth).Release(int64(n)) }

@@ -12,10 +12,8 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/answer"
 	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/journal"
 	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/span"
@@ -57,7 +55,7 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 		case m.CallID != "":
 			m.Hash = u.Hash()
 			(&toolCall{s: s, m: m, u: u}).owe()
-		case u.ID != "" && (s.l.input.Resumed == nil || s.l.run.Generation > 1):
+		case u.ID != "" && (s.l.Input.Resumed == nil || s.l.run.Generation > 1):
 			return &plugins.Error{Code: "unknown_call", Message: fmt.Sprintf("No Do has kept the call %q", u.ID)}
 		default:
 			m.CallID, m.Tool = cmp.Or(u.ID, data.NewID()), u.Name // a rerun from a model call does not show calls that it makes again
@@ -221,109 +219,6 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 	})
 }
 
-func (c *toolCall) approvalMemo() (*data.Memo, error) {
-	return c.s.em.memo(plugins.Use{Place: c.u.Inside(journal.ApprovalPlace)})
-}
-
-// approved reports whether the call may be made. It asks a person if the call needs an approval, or if one was requested before
-// the tool was replaced by one without approvals. The answer has its own record, below the call's place.
-func (c *toolCall) approved(info *plugins.Info) (bool, error) {
-	m, err := c.approvalMemo()
-	if !c.s.approves && !info.Approval && c.u.Approval == "" && (err != nil || !m.Done && m.CallID == "") {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	approver, asks := plugins.Approver{}, func() (message string, err error) { return "", nil }
-	if c.s.approves {
-		approver, asks = c.s.approver, c.s.message
-	}
-	if info.Approval {
-		approver = approver.And(info.Approver)
-	}
-	a, err := c.s.approval(m, c.u.Name, approver, func() (agui.Interrupt, error) {
-		message, err := asks()
-		if message == "" && err == nil && info.Approval {
-			message, err = graph.CallMessage(c.s.w.Ctx, info.Approver.Message, c.guarded())
-		}
-		return agui.Interrupt{
-			Reason: "tool_call", ToolCallID: c.m.CallID, Message: cmp.Or(message, c.u.Approval, fmt.Sprintf("Allow %s?", c.u.Name)),
-			Metadata: tail.CallMetadata("approval", c.u.Name, c.guarded()),
-		}, err
-	})
-	return err == nil && journal.ApprovalOf(a).Approved, err
-}
-
-// approval asks for an approval, or returns the answer. ask makes the question, which an approver gets.
-func (s *step) approval(m *data.Memo, tool string, by plugins.Approver, ask func() (agui.Interrupt, error)) (plugins.Answer, error) {
-	if m.Done || m.CallID != "" {
-		return s.question(m, tool, agui.Interrupt{})
-	}
-	q, err := ask()
-	if err != nil {
-		return plugins.Answer{}, err
-	}
-	q.ExpiresAt = expiry(cmp.Or(by.Expires, s.l.cfg.ApprovalTimeout))
-	q.Metadata = answer.ForApprover(q.Metadata, by)
-	return s.question(m, tool, q)
-}
-
-// recheck asks the guards about arguments that an approver has edited. An output refuses them.
-func (c *toolCall) recheck() (*agui.ToolOutput, error) {
-	m, _ := c.approvalMemo()
-	args := journal.EditedBy(m)
-	if args == nil || c.u.Recheck == nil || c.m.Begun { // a call that has begun was checked before
-		return nil, nil
-	}
-	out, err := c.u.Recheck(args)
-	c.refused = out != nil
-	return out, err
-}
-
-// executed returns the arguments of the executed call: the requested ones, or those that an approver or a guard has edited.
-func (c *toolCall) executed() json.RawMessage {
-	m, _ := c.approvalMemo()
-	if args := journal.EditedBy(m); args != nil && !c.refused {
-		return args
-	}
-	return c.guarded()
-}
-
-// guarded returns the arguments that the guards have left.
-func (c *toolCall) guarded() json.RawMessage {
-	if c.u.Edited != nil {
-		return c.u.Edited
-	}
-	return c.u.Request
-}
-
-func denied() agui.ToolOutput { return failure("denied", "The call was not approved") }
-
-func expiry(after time.Duration) string { return time.Now().Add(after).UTC().Format(time.RFC3339Nano) }
-
-// approveAgent asks a person whether a node's agent may be run, and fails if it may not.
-func (s *step) approveAgent(query string) error {
-	m, err := s.em.memo(plugins.Use{Place: journal.ApprovalPlace})
-	if err != nil {
-		return err
-	}
-	a, err := s.approval(m, "", s.approver, func() (agui.Interrupt, error) {
-		message, err := s.message()
-		return agui.Interrupt{
-			Reason: "confirmation", Message: cmp.Or(message, fmt.Sprintf("Run %s?", s.w.Agent)),
-			Metadata: data.MustJSON(map[string]any{"nodeId": s.em.node, "agent": s.w.Agent, "query": query}),
-		}, err
-	})
-	if err != nil {
-		return err
-	}
-	if !journal.ApprovalOf(a).Approved {
-		return &plugins.Error{Code: "denied", Message: fmt.Sprintf("The node %s was not approved", s.em.node)}
-	}
-	return nil
-}
-
 // invoke calls the tool on its own goroutine, so that a tool that ignores its context blocks nothing else.
 func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, call *plugins.Call) (agui.ToolOutput, error) {
 	s := c.s
@@ -342,9 +237,9 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, call *plugins.
 		out, err = calls.Do(ctx, s.w.Ctx, &s.l.calls, calls.Tool, name, func() (agui.ToolOutput, error) {
 			began := time.Now()
 			ctx, end := observe.Begin(ctx, s.l.cfg.Tracer, s.l.op(observe.OpTool, name, call.ID))
-			s.l.rests.Use(s.w.Step, 1, 0)
+			s.l.Rests.Use(s.w.Step, 1, 0)
 			out, err := callTool(ctx, tool, call)
-			s.l.rests.Use(s.w.Step, -1, 0)
+			s.l.Rests.Use(s.w.Step, -1, 0)
 			how := endOf(c.shown(ctx, err))
 			if out.Error != nil && !c.guard {
 				how.Code = out.Error.Code
@@ -495,18 +390,18 @@ func (s *step) Plugins() (tools, agents []plugins.Info) {
 }
 
 func (c *toolCall) idle(ctx context.Context, wait func() error) error {
-	return c.s.l.rests.Idle(ctx, c.s.w.Step, 0, wait)
+	return c.s.l.Rests.Idle(ctx, c.s.w.Step, 0, wait)
 }
 
 // Idle implements host.Idler.
 func (s *step) Idle(ctx context.Context, wait func() error) error {
-	return s.l.rests.Idle(ctx, s.w.Step, 1, wait)
+	return s.l.Rests.Idle(ctx, s.w.Step, 1, wait)
 }
 
 // WaitForPace implements host.Idler.
 func (s *step) WaitForPace(ctx context.Context, until time.Time, wait func() error) error {
 	defer calls.StopClock(ctx)()
-	defer s.l.rests.Pace(&until)()
+	defer s.l.Rests.Pace(&until)()
 	return s.Idle(ctx, wait)
 }
 

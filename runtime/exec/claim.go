@@ -23,7 +23,7 @@ func (l *Live) Plan() []plugins.Node {
 
 // Claim prepares the claim of a run that has a reservation: the events that open the span, numbered after the thread's last event.
 func (l *Live) Claim(ctx context.Context, th *data.Thread, run *data.Run, queued []data.Message, reserved *queue.Reservation) (*commit.Item, error) {
-	l.rests.Reserved = reserved
+	l.Rests.Reserved = reserved
 	l.out.span = span.Next(l.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
 	c := &decide.Claim{
 		Thread: th.Key, Run: run.Key, Instance: l.cfg.Instance, Project: run.Project, User: run.User, Caps: l.cfg.Caps, Span: l.out.span.Row,
@@ -42,13 +42,13 @@ func (l *Live) Claim(ctx context.Context, th *data.Thread, run *data.Run, queued
 func (l *Live) begins(out *decide.Decided) {
 	l.run.RunHead = out.Run
 	l.offer = l.cfg.Offers.Hold()
-	ctx, traced := l.cfg.Tracer.Begin(l.cfg.Tracer.Within(l.cfg.Abandoned, l.input.Trace), l.op(observe.OpRun, l.run.WorkflowID, ""))
+	ctx, traced := l.cfg.Tracer.Begin(l.cfg.Tracer.Within(l.cfg.Abandoned, l.Input.Trace), l.op(observe.OpRun, l.run.WorkflowID, ""))
 	l.traced = traced
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.plugins = l.offer.Plugins.For(l.run.Project)
 	l.t = l.cfg.Logs.Hold(l.out.span.Thread.Key, l.out.span.Thread.ID)
 	l.t.Begin(l.out.span.Last()) // the events of the claim and of the last owner are stored
-	l.cfg.Queue.Settle(l.rests.Reserved, l.out.span.Fold.Grown())
+	l.cfg.Queue.Settle(l.Rests.Reserved, l.out.span.Fold.Grown())
 	l.cfg.Engine.Begin(l)
 }
 
@@ -65,7 +65,7 @@ func Close(ctx context.Context, cfg *Config, th *data.Thread, run *data.Run, spa
 	row := l.out.span.Row
 	row.Last = l.out.span.Last()
 	it.Command = &decide.Finish{
-		Thread: th.Key, Run: run.Key, Basis: &basis, To: e.status, Span: row, Seq: l.out.span.Seq(), Error: e.err, By: e.by, Trace: l.input.Trace,
+		Thread: th.Key, Run: run.Key, Basis: &basis, To: e.status, Span: row, Seq: l.out.span.Seq(), Error: e.err, By: e.by, Trace: l.Input.Trace,
 		Rows: append(it.Rows, &data.Withdraw{RunKey: run.Key}), Events: it.Events,
 	}
 	it.Rows, it.Events = nil, nil

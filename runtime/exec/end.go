@@ -107,7 +107,7 @@ func (l *Live) ending(e Ending, closers *commit.Item, owner string, again bool) 
 	tail := &commit.Item{}
 	c := &decide.Finish{
 		Thread: l.out.span.Thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.out.span.Row, State: l.out.span.NewState(), Error: e.err,
-		Node: e.node, By: e.by, Trace: l.input.Trace,
+		Node: e.node, By: e.by, Trace: l.Input.Trace,
 	}
 	if e.status == data.Cancelled && (again || l.Inbox.Load() > 0) {
 		queued, err := l.waiting()
@@ -229,5 +229,5 @@ func (l *Live) cancelledElsewhere(owner string) (Ending, error) {
 // Over ends AwaitEnd, and gives back the memory of the run's messages.
 func (l *Live) Over() {
 	close(l.over)
-	l.rests.Reserved.ReleaseMessages()
+	l.Rests.Reserved.ReleaseMessages()
 }

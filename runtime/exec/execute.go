@@ -37,7 +37,7 @@ func (l *Live) Execute() {
 	_ = l.AwaitEnd() // somebody else may end it; an error says that nothing begins here any more
 	l.cfg.Offers.Release(l.offer)
 	l.t.Release()
-	l.cfg.Queue.Leave(&l.run.RunHead, l.rests.Reserved)
+	l.cfg.Queue.Leave(&l.run.RunHead, l.Rests.Reserved)
 }
 
 // nodeResult is the result of a node: completed, waiting, interrupted, or failed with the error that clients see.
@@ -52,7 +52,7 @@ func (l *Live) execute() {
 	limit, end := context.WithCancelCause(l.ctx)
 	most := l.cfg
 	l.out.span.Bounds = span.Bounds{
-		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.rests.Reserved.Grow, Exceeded: end,
+		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.Rests.Reserved.Grow, Exceeded: end,
 	}
 	limit, stop := context.WithTimeoutCause(limit, l.cfg.RunTimeout, calls.ErrTimeout)
 	defer stop()
@@ -129,9 +129,9 @@ func (l *Live) Settle(e Ending) {
 // prompt returns the input of the run's workers. It is the same each time the generation is continued.
 func (l *Live) prompt(ctx context.Context) (plugins.Input, error) {
 	in := plugins.Input{
-		Query: l.run.InputQuery, State: l.out.span.Began.State, Tools: l.input.Tools, Context: l.input.Context,
-		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.input.ForwardedProps,
-		ThreadID: l.out.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project, Overrides: l.input.Overrides,
+		Query: l.run.InputQuery, State: l.out.span.Began.State, Tools: l.Input.Tools, Context: l.Input.Context,
+		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.Input.ForwardedProps,
+		ThreadID: l.out.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project, Overrides: l.Input.Overrides,
 	}
 	l.out.mu.Lock()
 	for i := range l.history.rows {

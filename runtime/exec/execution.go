@@ -97,9 +97,9 @@ func (x *execution) attempt() nodeResult {
 	if x.st.Input != data.Shown(in.Query) { // otherwise the step has the run's query; the row may hold only its beginning
 		in.Query = x.st.Input
 	}
-	x.l.rests.Enter(x.st.Number)
+	x.l.Rests.Enter(x.st.Number)
 	out, err := x.call(ctx, in)
-	x.l.rests.Leave(x.st.Number)
+	x.l.Rests.Leave(x.st.Number)
 	if x.limit.Err() != nil {
 		return nodeResult{}
 	}

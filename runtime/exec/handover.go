@@ -12,11 +12,9 @@ import (
 // An instance of a cluster that stops hands its runs over: each worker waits at its next record, and once nothing else of the run is
 // under way, the run is released for another instance, which calls the worker again with its records.
 
-const (
-	// maxReleases is how often a run is handed over without a new record in between. Then it stays until Config.Drain has passed, so that
-	// servers which stop one after the other do not starve it.
-	maxReleases = 5
-)
+// maxReleases is how often a run is handed over without a new record in between. Then it stays until Config.Drain has passed, so that
+// servers which stop one after the other do not starve it.
+const maxReleases = 5
 
 // pass is called where a worker begins to make a record, or has made one. It returns nil unless the run is handed over: then it waits
 // for that, and the worker gets nothing from the record. The clock of the worker's step stands still meanwhile.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 
 	"github.com/batonrun/baton/plugins"
@@ -17,7 +18,6 @@ import (
 	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/offer"
 	"github.com/batonrun/baton/runtime/plan"
-	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -28,8 +28,8 @@ type Live struct {
 	t           *tail.Tail
 	offer       *offer.Offer   // held from begins until the last worker has returned
 	plugins     *host.Registry // the plugins of the offer that the run's project may use
-	input       Input
-	unfit       error // why the run cannot be executed; it can still be ended
+	Input       Input          // of the request; it is not changed
+	Unfit       error          // why the run cannot be executed; it can still be ended
 	clientTools *clientTools
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
@@ -39,7 +39,7 @@ type Live struct {
 	out         writer            // of all that it does
 	spending    spending
 
-	rests   calls.Rests
+	Rests   calls.Rests
 	history history
 	calls   calls.Group  // that have not returned
 	dead    atomic.Bool  // broken was called
@@ -72,42 +72,33 @@ func (in *Input) JSON() json.RawMessage {
 	return text
 }
 
-// New makes the live form of a run, without the contents of its log and rows. It sets unfit when the stored input is no
+// New makes the live form of a run, without the contents of its log and rows. It sets Unfit when the stored input is no
 // longer legible: a run that only ends does not need it.
 func New(cfg *Config, run *data.Run) *Live {
 	l := &Live{
 		cfg: cfg, run: new(*run), offer: cfg.Offers.Current(),
 		agentPlaces: calls.Places{Most: maxSubagents}, callPlaces: calls.Places{Most: plugins.MaxCalls},
-		over: make(chan struct{}), rests: calls.Rests{Queue: cfg.Queue},
+		over: make(chan struct{}), Rests: calls.Rests{Queue: cfg.Queue},
 		history: history{turn: make(chan struct{}, 1)}, calls: calls.Group{Counts: &cfg.Counts, Grace: cfg.Grace},
 	}
 	l.calls.Log, l.spending.out = l.log, &l.out
 	l.run.Input, l.run.Definition = nil, nil // input and graph have their contents
 	l.out.open(cfg, l.run, l.broken)
-	if err := json.Unmarshal(run.Input, &l.input); err != nil {
-		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
+	if err := json.Unmarshal(run.Input, &l.Input); err != nil {
+		l.Unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
 	}
-	l.clientTools = newClientTools(l.input.Tools)
+	l.clientTools = newClientTools(l.Input.Tools)
 	l.plugins = l.offer.Plugins.For(run.Project)
 	g, err := l.offer.Graphs.Of(run)
 	if err != nil {
-		g, l.unfit = new(graph.Graph), err
+		g, l.Unfit = new(graph.Graph), err
 	}
 	l.out.nodes = plan.New(g)
 	return l
 }
 
-// Unfit returns the reason why the run cannot be executed, or nil.
-func (l *Live) Unfit() error { return l.unfit }
-
 // Head returns the run as it was claimed. It must not be changed.
 func (l *Live) Head() *data.RunHead { return &l.run.RunHead }
-
-// Trace returns the operation that the run belongs to: see Tracer.Parent.
-func (l *Live) Trace() string { return l.input.Trace }
-
-// WaitOf returns why an executing run has no slot, or nil.
-func (l *Live) WaitOf() *queue.Wait { return l.rests.Wait() }
 
 // Drop stops the workers and writes nothing to the log: the run belongs to another instance, or to the next start.
 func (l *Live) Drop(cause error) {
@@ -141,7 +132,7 @@ func (l *Live) broken(err error) {
 
 // load reads the state of the run's generation: its beginning, nodes, steps, records and messages.
 func (l *Live) load(ctx context.Context, run *data.Run, spans []data.Span) error {
-	if err := l.out.span.LoadBeginning(ctx, l.cfg.Store, run, spans, l.input.State); err != nil {
+	if err := l.out.span.LoadBeginning(ctx, l.cfg.Store, run, spans, l.Input.State); err != nil {
 		return err
 	}
 	if err := l.out.nodes.Load(ctx, l.cfg.Store, run); err != nil {
@@ -153,4 +144,33 @@ func (l *Live) load(ctx context.Context, run *data.Run, spans []data.Span) error
 	}
 	l.out.journal.Load(records)
 	return l.out.span.LoadMessages(ctx, l.cfg.Store, run, spans, records)
+}
+
+// About returns a logger that names the same of a run that was read.
+func About(log *slog.Logger, run *data.Run) *slog.Logger {
+	var in Input
+	_ = json.Unmarshal(run.Input, &in) // without a trace if it cannot be read
+	return log.With("run", run.ID, "user", run.User, "project", run.Project, "thread", run.ThreadID).With(observe.TraceOf(in.Trace)...)
+}
+
+func (l *Live) log() *slog.Logger {
+	log := l.cfg.Log.With("run", l.run.ID, "thread", l.out.span.Thread.ID, "user", l.run.User, "project", l.run.Project)
+	return log.With(observe.TraceOf(l.Input.Trace)...)
+}
+
+func (l *Live) op(kind observe.OpKind, name, id string) observe.Op {
+	return observe.Op{Kind: kind, Name: name, ID: id, Run: l.run.ID, Thread: l.out.span.Thread.ID, Project: l.run.Project}
+}
+
+// endOf returns the end of an operation that err has failed. Waiting for an answer is no failure.
+func endOf(err error) observe.End {
+	switch shown, ok := errors.AsType[*plugins.Error](err); {
+	case err == nil, errors.Is(err, plugins.ErrWaiting):
+		return observe.End{}
+	case ok:
+		return observe.End{Err: err, Code: shown.Code}
+	case errors.Is(err, calls.ErrTimeout):
+		return observe.End{Err: err, Code: "timeout"}
+	}
+	return observe.End{Err: err, Code: "failed"}
 }

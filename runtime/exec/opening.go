@@ -46,7 +46,7 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 			return err
 		}
 		o.l.Inbox.Store(int64(len(queued)))
-		if err := o.l.out.span.Started(o.it, o.row, nil, answer.Entries(asked), observe.TraceID(o.l.input.Trace)); err != nil {
+		if err := o.l.out.span.Started(o.it, o.row, nil, answer.Entries(asked), observe.TraceID(o.l.Input.Trace)); err != nil {
 			return err
 		}
 		return o.answered(asked)
@@ -61,10 +61,10 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 		}
 		before = steps.Total
 	} else {
-		kept = o.l.input.Kept
+		kept = o.l.Input.Kept
 	}
 	o.it.Rows = append(o.it.Rows, o.l.out.nodes.Reset(o.row, before, kept)...)
-	if edited := o.l.input.Edited; edited != nil && o.row.Generation == 1 {
+	if edited := o.l.Input.Edited; edited != nil && o.row.Generation == 1 {
 		if err := o.keepFormer(ctx, edited.ID); err != nil {
 			return err
 		}
@@ -73,14 +73,14 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 	}
 	first, rest := fitting(queued, o.l.cfg.FrameBytes)
 	o.l.Inbox.Store(int64(len(rest))) // they come with its next Next, or the run is continued for them
-	if err := o.l.out.span.Started(o.it, o.row, first, nil, observe.TraceID(o.l.input.Trace)); err != nil {
+	if err := o.l.out.span.Started(o.it, o.row, first, nil, observe.TraceID(o.l.Input.Trace)); err != nil {
 		return err
 	}
 	if err := o.prepare(ctx); err != nil {
 		return err
 	}
-	if o.l.input.Resumed != nil && o.row.Generation == 1 {
-		return o.resumeStep(o.l.input.Resumed)
+	if o.l.Input.Resumed != nil && o.row.Generation == 1 {
+		return o.resumeStep(o.l.Input.Resumed)
 	}
 	return o.enterAgent(first)
 }
@@ -124,24 +124,24 @@ func (o *opening) prepare(ctx context.Context) error {
 		return err
 	}
 	if o.row.Generation == 1 {
-		if o.l.input.RewindTo != "" {
-			heads, err := o.l.cfg.Store.MessageHeads(ctx, o.th.Key, []string{o.l.input.RewindTo})
+		if o.l.Input.RewindTo != "" {
+			heads, err := o.l.cfg.Store.MessageHeads(ctx, o.th.Key, []string{o.l.Input.RewindTo})
 			if err != nil {
 				return err
 			}
 			i := slices.IndexFunc(heads, func(m data.MessageHead) bool {
-				return m.ID == o.l.input.RewindTo && m.State == data.MessageConsumed
+				return m.ID == o.l.Input.RewindTo && m.State == data.MessageConsumed
 			})
 			if i < 0 { // another run has hidden it while this one was queued
 				return decide.ErrUnknownMessage
 			}
 			hides = append(hides, data.Hide{ThreadKey: o.th.Key, FromSeq: heads[i].Seq + 1})
 		}
-		if o.l.input.HideFrom > 0 {
-			hides = append(hides, data.Hide{ThreadKey: o.th.Key, FromSeq: o.l.input.HideFrom})
+		if o.l.Input.HideFrom > 0 {
+			hides = append(hides, data.Hide{ThreadKey: o.th.Key, FromSeq: o.l.Input.HideFrom})
 		}
-		if o.l.input.State != nil {
-			state = o.l.input.State
+		if o.l.Input.State != nil {
+			state = o.l.Input.State
 		}
 	}
 	if len(hides) > 0 {
@@ -304,7 +304,7 @@ func (o *opening) lastWords(ctx context.Context, spans []data.Span, queued []dat
 		queued = nil
 	}
 	first, rest := fitting(queued, o.l.cfg.FrameBytes)
-	if err := o.l.out.span.Started(o.it, o.row, first, answer.Entries(asked), observe.TraceID(o.l.input.Trace)); err != nil {
+	if err := o.l.out.span.Started(o.it, o.row, first, answer.Entries(asked), observe.TraceID(o.l.Input.Trace)); err != nil {
 		return err
 	}
 	if err := o.l.out.span.Take(o.it, rest); err != nil {

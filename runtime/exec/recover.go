@@ -23,8 +23,8 @@ func TakeOver(ctx context.Context, cfg *Config, run *data.Run, reserved *queue.R
 	if err != nil {
 		return false, fail(ctx, cfg, run, fromRows, unreadable, err, nil)
 	}
-	if l.unfit != nil {
-		return false, fail(ctx, cfg, run, fromLog, Illegible, l.unfit, nil)
+	if l.Unfit != nil {
+		return false, fail(ctx, cfg, run, fromLog, Illegible, l.Unfit, nil)
 	}
 	if cfg.Engine.Declines(l) {
 		return false, queue.ErrElsewhere
@@ -39,7 +39,7 @@ func TakeOver(ctx context.Context, cfg *Config, run *data.Run, reserved *queue.R
 	if err != nil {
 		return false, fail(ctx, cfg, run, fromRows, unreadable, err, nil)
 	}
-	l.rests.Reserved, l.out.spoke = reserved, true
+	l.Rests.Reserved, l.out.spoke = reserved, true
 	err = cfg.Engine.Decide(&commit.Item{
 		Owner: l.out.owner(), Records: it.Records,
 		Command: &decide.TakeOver{
@@ -186,7 +186,7 @@ func readRows(ctx context.Context, cfg *Config, run *data.Run, it *commit.Item) 
 	}
 	row := l.out.span.Row
 	it.Rows = append(it.Rows, &row)
-	return l, l.out.span.Started(it, run, nil, nil, observe.TraceID(l.input.Trace))
+	return l, l.out.span.Started(it, run, nil, nil, observe.TraceID(l.Input.Trace))
 }
 
 // readLog makes the live form of a RUNNING run from its log and rows, with all entities that its last owner left open.

@@ -64,21 +64,15 @@ func (l *Live) stored(ctx context.Context, id int64, await func(context.Context,
 			return tail.ErrChanged
 		case done:
 			return nil
-		case l.isOver():
+		}
+		select {
+		case <-l.over:
 			return tail.ErrChanged
+		default:
 		}
 		if err := await(ctx, changed); err != nil {
 			return err
 		}
-	}
-}
-
-func (l *Live) isOver() bool {
-	select {
-	case <-l.over:
-		return true
-	default:
-		return false
 	}
 }
 

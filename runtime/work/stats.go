@@ -61,7 +61,7 @@ func (en *Engine) WaitOf(ctx context.Context, run *data.RunHead) *queue.Wait {
 		return en.Queue.WaitOf(ctx, run)
 	case data.Running:
 		if l := en.runs.of(run.Key); l != nil {
-			return l.WaitOf()
+			return l.Rests.Wait()
 		}
 	}
 	return nil
@@ -79,7 +79,7 @@ func (en *Engine) logOutcome(it *commit.Item) {
 		if finish, ok := it.Command.(*decide.Finish); ok && finish.Run == run.Key {
 			who = append(who, slog.Group("", observe.TraceOf(finish.Trace)...))
 		} else if l := en.runs.of(run.Key); l != nil { // others are not read for it
-			who = append(who, slog.Group("", observe.TraceOf(l.Trace())...))
+			who = append(who, slog.Group("", observe.TraceOf(l.Input.Trace)...))
 		}
 		level := slog.LevelInfo
 		say := func(what string, more ...slog.Attr) {
