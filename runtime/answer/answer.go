@@ -226,8 +226,7 @@ func frontendOutput(m *agui.Message) *agui.ToolOutput {
 	return out
 }
 
-// byCall returns the open interrupts that results of calls answer: calls of the client's tools, and questions about calls that are no
-// approvals.
+// byCall returns the open interrupts that results of calls answer: calls of the client's tools, and questions about calls that are no approvals.
 func byCall(all []data.Interrupt) map[string]*data.Interrupt {
 	open := make(map[string]*data.Interrupt)
 	for i := range all {
@@ -254,9 +253,8 @@ func payloadOf(m *agui.Message) json.RawMessage {
 	return data.MustJSON(text)
 }
 
-// Find prepares the answers in a request for a run of the thread, nil when there are none: the entries of its resume,
-// and its messages with results of the client's own tools or of calls about which a worker asks. known has the ids of the messages that
-// the thread already has.
+// Find prepares the answers in a request for a run of the thread, nil when there are none: the entries of its resume, and its messages with results
+// of the client's own tools or of calls about which a worker asks. known has the ids of the messages that the thread already has.
 func (c Checker) Find(
 	ctx context.Context, r data.ByKey, threadKey int64, resume []agui.ResumeEntry, msgs []agui.Message, known map[string]bool, by Responder,
 ) (*decide.Answers, error) {

@@ -1,11 +1,12 @@
-// Package calls has the calls of plugin code of a run. One that ignores its context is abandoned. While all calls are idle, the run lends its
-// slot.
+// Package calls has the calls of plugin code of a run. One that ignores its context is abandoned. While all calls are idle, the run lends its slot.
 package calls
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,10 +118,7 @@ func (g *Group) abandon(c *call) {
 // AbandonAll abandons all calls of the run.
 func (g *Group) AbandonAll() {
 	g.mu.Lock()
-	left := make([]*call, 0, len(g.all))
-	for c := range g.all {
-		left = append(left, c)
-	}
+	left := slices.Collect(maps.Keys(g.all))
 	g.mu.Unlock()
 	for _, c := range left {
 		g.abandon(c)
@@ -130,8 +128,7 @@ func (g *Group) AbandonAll() {
 // ErrTimeout is the error of a call that has not returned in time.
 var ErrTimeout = fmt.Errorf("timed out: %w", context.DeadlineExceeded)
 
-// clock ends the context of an execution at its timeout. It stands still while a call of the execution waits for a
-// provider's pace.
+// clock ends the context of an execution at its timeout. It stands still while a call of the execution waits for a provider's pace.
 type clock struct {
 	mu      sync.Mutex // guards the fields below
 	timer   *time.Timer

@@ -62,8 +62,7 @@ func (c *toolCall) answerAs(ctx context.Context) (agui.ToolOutput, error) {
 	return result, nil
 }
 
-// callAgent runs an agent. The places of its uses begin with within. opened names the message or the tool call that it
-// belongs to.
+// callAgent runs an agent. The places of its uses begin with within. opened names the message or the tool call that it belongs to.
 func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plugins.Use, within, query string) (agui.WorkerOutput, error) {
 	var out agui.WorkerOutput
 	m, err := s.em.memo(u)

@@ -22,18 +22,15 @@ import (
 
 // OpenCalls emits START, ARGS and END of calls, with the memos that hold their ids; an announced call has these already. It
 // waits for their places, and until they are stored, so that the log has every call that a tool may have begun before a crash.
-func (s *step) OpenCalls(ctx context.Context, parent string, calls []plugins.Use) error {
+func (s *step) OpenCalls(ctx context.Context, parent string, calls []plugins.Use) (err error) {
 	if err := s.l.callPlaces.Acquire(ctx, s.w.Depth(), len(calls)); err != nil {
 		return err
 	}
-	err := s.openCalls(parent, calls)
-	if err != nil {
-		s.l.callPlaces.Release(s.w.Depth(), len(calls))
-	}
-	return err
-}
-
-func (s *step) openCalls(parent string, calls []plugins.Use) error {
+	defer func() {
+		if err != nil {
+			s.l.callPlaces.Release(s.w.Depth(), len(calls))
+		}
+	}()
 	for _, u := range calls {
 		s.AwaitTools(u.Name)
 	}
@@ -140,8 +137,7 @@ func (c *toolCall) beginsAtOnce() bool {
 	return !ok
 }
 
-// CallTool executes an open call and records its result. It fails with [plugins.ErrWaiting] if the client has to answer the
-// call.
+// CallTool executes an open call and records its result. It fails with [plugins.ErrWaiting] if the client has to answer the call.
 func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error) {
 	defer s.l.callPlaces.Release(s.w.Depth(), 1)
 	var out agui.ToolOutput
@@ -207,7 +203,7 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 	}
 	if !m.Begun {
 		m.Begun = true
-		if err := s.em.store(m, nil); err != nil {
+		if err := s.em.write([]data.Row{new(*m)}); err != nil {
 			return agui.ToolOutput{}, err
 		}
 	}
@@ -245,7 +241,9 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, call *plugins.
 				how.Code = out.Error.Code
 			}
 			end(how)
-			s.l.cfg.Measures.Tool(err != nil && !waits.Load() || out.Status == agui.StatusFailure, time.Since(began))
+			if measure := s.l.cfg.Measures.Tool; measure != nil {
+				measure(err != nil && !waits.Load() || out.Status == agui.StatusFailure, time.Since(began))
+			}
 			return out, err
 		})
 		why, interrupted := errors.AsType[*plugins.Interrupted](err)

@@ -56,7 +56,7 @@ func (em *emitter) write(rows []data.Row, evs ...agui.Event) error {
 	return wait(func(done func(error)) error { return em.put(rows, done, evs...) })
 }
 
-// emit is Emit for an event with rows, which are stored with it, or with an item before it if it is held. rows is called with w.mu
+// emit is Emit for an event with rows, which are stored with it, or with an item before it if it is held. rows is called with out.mu
 // held, and may be nil.
 func (em *emitter) emit(ev agui.Event, rows func() []data.Row) error {
 	if err := em.own(ev); err != nil {
@@ -116,13 +116,12 @@ func (em *emitter) own(ev agui.Event) error {
 // error with its next use of the step.
 func (em *emitter) emitOwn(ev agui.Event, rows func() []data.Row) (emitted bool) {
 	err := em.emit(ev, rows)
-	if err == nil {
-		return true
+	if err != nil {
+		em.out.mu.Lock()
+		em.refused = err
+		em.out.mu.Unlock()
 	}
-	em.out.mu.Lock()
-	defer em.out.mu.Unlock()
-	em.refused = err
-	return false
+	return err == nil
 }
 
 // joins reports whether ev is held beside the held events: the end of reasoning beside the end of its message, and the end
@@ -139,8 +138,7 @@ func joins(ev agui.Event, held []agui.Event) bool {
 // maxHeld limits the held events, because they do not count as unwritten.
 const maxHeld = 8
 
-// waits reports whether ev of a step with so many running Dos is held. While several are running, the owner of an event is
-// unknown, and none is held.
+// waits reports whether ev of a step with so many running Dos is held. While several are running, the owner of an event is unknown, and none is held.
 func waits(ev agui.Event, dos int) bool {
 	switch ev.Type() {
 	case agui.TypeTextMessageEnd:
@@ -180,15 +178,10 @@ func (em *emitter) memo(u plugins.Use) (*data.Memo, error) {
 	return w.journal.Memo(w.run, em.w.Step, u, 2*w.cfg.RunMessages) // a tool's result in a Do is recorded for both
 }
 
-// store waits until a memo as it is now is stored, with more rows and evs.
-func (em *emitter) store(m *data.Memo, more []data.Row, evs ...agui.Event) error {
-	return em.write(append([]data.Row{new(*m)}, more...), evs...)
-}
-
 // record completes a memo and stores it.
 func (em *emitter) record(m *data.Memo, output json.RawMessage, more []data.Row, evs ...agui.Event) error {
 	m.Done, m.Output = true, output
-	return em.store(m, more, evs...)
+	return em.write(append([]data.Row{new(*m)}, more...), evs...)
 }
 
 // closeOpen closes everything that the step has left open. With answer, its unanswered calls fail as interrupted. Without,

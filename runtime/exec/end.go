@@ -191,24 +191,25 @@ func (e Ending) code() string {
 
 func (l *Live) terminal(e Ending) (agui.Event, error) {
 	base, usage := agui.Base{Agent: l.run.WorkflowID}, l.run.Usage
-	switch e.status {
-	case data.Failed:
+	if e.status == data.Failed {
 		return agui.RunError{Base: base, Message: e.err.Message, Code: e.err.Code, Usage: usage}, nil
-	case data.Cancelled:
-		base.Metadata = l.out.journal.FinishMetadata(usage)
-		return agui.RunFinished{Base: base, Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: usage}, nil
-	case data.Completed:
-		base.Metadata = l.out.journal.FinishMetadata(usage)
-		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: usage}, nil
+	}
+	base.Metadata = l.out.journal.FinishMetadata(usage)
+	end := agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: usage}
+	if e.status == data.Cancelled {
+		end.Outcome.Type = agui.OutcomeCancelled
+	}
+	if e.status.Final() {
+		return end, nil
 	}
 	if err := l.cfg.Commits.Flush(); err != nil { // the run's questions may be on their way to the store
 		return nil, err
 	}
-	o, err := commit.RetryUnavailable(l.cfg.Abandoned, func() (agui.Outcome, error) {
+	var err error
+	end.Outcome, err = commit.RetryUnavailable(l.cfg.Abandoned, func() (agui.Outcome, error) {
 		return tail.Outcome(l.cfg.Abandoned, l.cfg.Store, l.run.Key)
 	})
-	base.Metadata = l.out.journal.FinishMetadata(usage)
-	return agui.RunFinished{Base: base, Outcome: o, Usage: usage}, err
+	return end, err
 }
 
 // summaryBytes is the maximum length of the answer in a run's row.

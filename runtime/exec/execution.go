@@ -60,6 +60,7 @@ func (x *execution) begin() error {
 	if x.l.out.span.Gate() != nil {
 		return x.l.out.span.Gate()
 	}
+	x.in.Interruptions = x.l.out.interruptions
 	if x.st = x.l.out.nodes.Open(x.n); x.st != nil {
 		return nil
 	}
@@ -90,7 +91,7 @@ func (x *execution) attempt() nodeResult {
 	x.s.approves = x.n.Approval && x.n.Tool != ""
 	x.s.approver, x.s.message = x.n.Approver, x.message
 	in := x.in
-	in.Node, in.Execution, in.Interruptions = x.n.ID, x.st.Execution, x.l.out.interruptedBefore()
+	in.Node, in.Execution = x.n.ID, x.st.Execution
 	if x.l.run.Agent == "" {
 		in.Workflow = x.l.run.WorkflowID
 	}

@@ -16,8 +16,7 @@ import (
 	"github.com/batonrun/baton/runtime/tail"
 )
 
-// history is what the workers of a run have read of the thread's messages: the newest ones from before the run, and the thread's
-// instructions.
+// history is what the workers of a run have read of the thread's messages: the newest ones from before the run, and the thread's instructions.
 type history struct {
 	turn chan struct{} // of the goroutine that reads or writes the fields below, which may wait for the database
 

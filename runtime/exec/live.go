@@ -21,8 +21,7 @@ import (
 	"github.com/batonrun/baton/runtime/tail"
 )
 
-// Live is a RUNNING run of this instance. Its workers emit through it. Every ending shuts the gate first, so that no event
-// can follow.
+// Live is a RUNNING run of this instance. Its workers emit through it. Every ending shuts the gate first, so that no event can follow.
 type Live struct {
 	cfg         *Config
 	t           *tail.Tail
@@ -108,8 +107,7 @@ func (l *Live) Drop(cause error) {
 	l.cancel(cause)
 }
 
-// broken is called when the database has refused the run's events because of their data. The log ends before them, and the
-// run ends there as failed.
+// broken is called when the database has refused the run's events because of their data. The log ends before them, and the run ends there as failed.
 func (l *Live) broken(err error) {
 	if l.dead.Swap(true) {
 		return

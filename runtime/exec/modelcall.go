@@ -46,7 +46,9 @@ func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.C
 	return plugins.WithModelCall(ctx, state.ID), func(mc plugins.ModelCall, answer *plugins.ModelAnswer, err error) {
 		call := observe.ModelEnd{ModelCall: mc, Err: err}
 		end(observe.End{Err: err, Model: call})
-		s.l.cfg.Measures.ModelCall(call, time.Since(began))
+		if measure := s.l.cfg.Measures.ModelCall; measure != nil {
+			measure(call, time.Since(began))
+		}
 		if !open {
 			return
 		}
@@ -102,8 +104,6 @@ func (s *step) MayCallModel() error {
 	l := s.l
 	l.out.source.Room()
 	l.cfg.Unshared(l.cfg.Budget.Refresh(l.cfg.Abandoned, l.spending.spender(), time.Now()))
-	l.out.mu.Lock()
-	defer l.out.mu.Unlock()
 	_, err := l.spending.newHold(&s.em, agui.TokenUsage{})
 	return err
 }
@@ -113,12 +113,7 @@ func (s *step) MayCallModel() error {
 func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (settle func(used *agui.TokenUsage), err error) {
 	l := s.l
 	l.out.source.Room()
-	check := func() (*budget.Hold, error) {
-		l.out.mu.Lock()
-		defer l.out.mu.Unlock()
-		return l.spending.newHold(&s.em, estimate)
-	}
-	h, err := check()
+	h, err := l.spending.newHold(&s.em, estimate)
 	if h == nil || err != nil {
 		return func(*agui.TokenUsage) {}, err
 	}
@@ -134,10 +129,9 @@ func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (
 			l.out.mu.Unlock()
 		}
 		if err == nil && !held {
-			_, err = check()
-		}
-		if err == nil && !held {
-			err = s.WaitForPace(ctx, time.Time{}, func() error { return l.cfg.Budget.Await(ctx, changed) })
+			if _, err = l.spending.newHold(&s.em, estimate); err == nil {
+				err = s.WaitForPace(ctx, time.Time{}, func() error { return l.cfg.Budget.Await(ctx, changed) })
+			}
 		}
 		if err != nil {
 			if l.cfg.Budget.Withdraw(h) {
@@ -181,8 +175,10 @@ func (sp *spending) settleHold(h *budget.Hold, used *agui.TokenUsage) {
 	}
 }
 
-// newHold returns a hold in the budgets that the run uses, nil if there are none. It fails if one of them is used up. out.mu is held.
+// newHold returns a hold in the budgets that the run uses, nil if there are none. It fails if one of them is used up.
 func (sp *spending) newHold(em *emitter, estimate agui.TokenUsage) (h *budget.Hold, err error) {
+	sp.out.mu.Lock()
+	defer sp.out.mu.Unlock()
 	now := time.Now()
 	for _, b := range sp.out.cfg.Budget.Of(sp.spender(), sp.out.run.Usage, now) {
 		free, err := sp.mayUse(em, &b)
@@ -293,8 +289,7 @@ func bound(c *plugins.ModelCall) (changed bool) {
 	return changed
 }
 
-// count writes a call's usage with its record m, and returns the budgets whose use has reached a mark. first is false for a further
-// part of a call.
+// count writes a call's usage with its record m, and returns the budgets whose use has reached a mark. first is false for a further part of a call.
 func (sp *spending) count(em *emitter, m *data.Memo, call *journal.Spent, first bool) (reached []data.BudgetState, err error) {
 	w, run := sp.out, sp.out.run
 	w.source.Room()
@@ -310,7 +305,9 @@ func (sp *spending) count(em *emitter, m *data.Memo, call *journal.Spent, first 
 		reached = w.cfg.Budget.Count(used, run.Usage)
 		counted = append(counted, used)
 	}
-	w.cfg.Measures.Tokens(used.Usage)
+	if measure := w.cfg.Measures.Tokens; measure != nil {
+		measure(used.Usage)
+	}
 	closed := w.span.Gate()
 	if closed == nil && em.w.Ended { // a step that has run out of time may still count
 		closed = plugins.ErrEnded

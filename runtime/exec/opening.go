@@ -85,8 +85,7 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 	return o.enterAgent(first)
 }
 
-// keepFormer stores the content of a message that the run's edit replaces: prompts of earlier runs refer to it. It is removed with the
-// message's run.
+// keepFormer stores the content of a message that the run's edit replaces: prompts of earlier runs refer to it. It is removed with the message's run.
 func (o *opening) keepFormer(ctx context.Context, id string) error {
 	if o.l.out.prompts == nil {
 		return nil
@@ -156,8 +155,7 @@ func (o *opening) prepare(ctx context.Context) error {
 	return o.l.out.span.Stage(o.it, agui.StateSnapshot{Snapshot: state})
 }
 
-// rolledBack returns the messages to hide of the runs that this run has rolled back, and the state before the oldest of
-// them.
+// rolledBack returns the messages to hide of the runs that this run has rolled back, and the state before the oldest of them.
 func (o *opening) rolledBack(ctx context.Context, state json.RawMessage) ([]data.Hide, json.RawMessage, error) {
 	if !o.row.RollBack {
 		return nil, state, nil
@@ -323,8 +321,7 @@ func (o *opening) lastWords(ctx context.Context, spans []data.Span, queued []dat
 	return o.l.out.span.Stage(o.it, terminal)
 }
 
-// failOwed gives the open calls of a waiting run failed results, and the calls that a client has answered the client's
-// results.
+// failOwed gives the open calls of a waiting run failed results, and the calls that a client has answered the client's results.
 func (o *opening) failOwed(all []data.Interrupt) error {
 	code := span.CodeCancelled
 	for i := range all {

@@ -30,8 +30,7 @@ func TakeOver(ctx context.Context, cfg *Config, run *data.Run, reserved *queue.R
 		return false, queue.ErrElsewhere
 	}
 	if run.Attempt > cfg.MaxAttempts {
-		e := crashLoop(run.Attempt)
-		return false, fail(ctx, cfg, run, fromLog, &agui.OutputError{Code: e.Code, Message: e.Message}, nil, nil)
+		return false, fail(ctx, cfg, run, fromLog, outputError(crashLoop(run.Attempt)), nil, nil)
 	}
 	l.out.mu.Lock()
 	err = (&repair{l: l, it: it}).interrupt()
@@ -74,9 +73,8 @@ type source bool
 
 const fromLog, fromRows source = true, false
 
-// fail ends a RUNNING run that is not executed here as failed, with the first source that serves. because is the error that
-// caused it, or nil: an error which only means that nothing can be written now is returned, and the run does not fail. then
-// is called after the commit; it may be nil.
+// fail ends a RUNNING run that is not executed here as failed, with the first source that serves. because is the error that caused it, or nil: an
+// error which only means that nothing can be written now is returned, and the run does not fail. then is called after the commit; it may be nil.
 func fail(ctx context.Context, cfg *Config, run *data.Run, from source, e *agui.OutputError, because error, then func()) error {
 	if because != nil {
 		if commit.Unwritten(because) || ctx.Err() != nil {
@@ -141,77 +139,67 @@ func (l *Live) failBroken(ctx context.Context) error {
 func readBack(ctx context.Context, cfg *Config, run *data.Run, from source) (l *Live, it *commit.Item, err error) {
 	l, err = commit.RetryUnavailable(ctx, func() (*Live, error) {
 		it = &commit.Item{}
-		if from == fromRows {
-			return readRows(ctx, cfg, run, it)
+		th, err := cfg.Store.Thread(ctx, run.ThreadKey)
+		if err != nil {
+			return nil, err
 		}
-		return readLog(ctx, cfg, run)
+		spans, err := cfg.Store.Spans(ctx, run.Key)
+		if err != nil {
+			return nil, err
+		}
+		l := New(cfg, run)
+		l.out.asked = true // it may have asked
+		if from == fromRows {
+			return l, l.readRows(ctx, &th, run, spans, it)
+		}
+		return l, l.readLog(ctx, &th, run, spans)
 	})
 	return l, it, err
 }
 
-// readRows makes the live form of a RUNNING run from its rows alone: in its open span, or else in a new one that it stages.
+// readRows reads a RUNNING run from its rows alone: in its open span, or else in a new one that it stages.
 // A state that the span has changed is as it was before the span.
-func readRows(ctx context.Context, cfg *Config, run *data.Run, it *commit.Item) (*Live, error) {
-	th, err := cfg.Store.Thread(ctx, run.ThreadKey)
+func (l *Live) readRows(ctx context.Context, th *data.Thread, run *data.Run, spans []data.Span, it *commit.Item) error {
+	last, err := l.cfg.Store.LastEventID(ctx, th.Key)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	last, err := cfg.Store.LastEventID(ctx, th.Key)
+	seq, err := l.cfg.Store.LastSeq(ctx, th.Key)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	seq, err := cfg.Store.LastSeq(ctx, th.Key)
-	if err != nil {
-		return nil, err
-	}
-	spans, err := cfg.Store.Spans(ctx, run.Key)
-	if err != nil {
-		return nil, err
-	}
-	l := New(cfg, run)
-	l.out.asked = true // it may have asked
 	n := len(spans)
 	open := n > 0 && spans[n-1].Last == 0
 	if open {
-		l.out.span = span.Open(cfg.FrameBytes, &th, &spans[n-1], last, seq)
+		l.out.span = span.Open(l.cfg.FrameBytes, th, &spans[n-1], last, seq)
 		_ = l.out.span.Ver.Add(agui.RunStarted{})
 	} else {
-		l.out.span = span.Next(cfg.FrameBytes, &th, run, last, seq)
+		l.out.span = span.Next(l.cfg.FrameBytes, th, run, last, seq)
 	}
 	if err := l.load(ctx, run, spans); errors.Is(err, data.ErrUnavailable) {
-		return nil, err // any other error is about the rows, which stay as they are
+		return err // any other error is about the rows, which stay as they are
 	}
 	if open {
-		return l, l.out.span.Stage(it, agui.StateSnapshot{Snapshot: l.out.span.State()})
+		return l.out.span.Stage(it, agui.StateSnapshot{Snapshot: l.out.span.State()})
 	}
 	row := l.out.span.Row
 	it.Rows = append(it.Rows, &row)
-	return l, l.out.span.Started(it, run, nil, nil, observe.TraceID(l.Input.Trace))
+	return l.out.span.Started(it, run, nil, nil, observe.TraceID(l.Input.Trace))
 }
 
-// readLog makes the live form of a RUNNING run from its log and rows, with all entities that its last owner left open.
-func readLog(ctx context.Context, cfg *Config, run *data.Run) (*Live, error) {
-	th, err := cfg.Store.Thread(ctx, run.ThreadKey)
-	if err != nil {
-		return nil, err
-	}
-	spans, err := cfg.Store.Spans(ctx, run.Key)
-	if err != nil {
-		return nil, err
-	}
+// readLog reads a RUNNING run from its log and rows, with all entities that its last owner left open.
+func (l *Live) readLog(ctx context.Context, th *data.Thread, run *data.Run, spans []data.Span) error {
 	if len(spans) == 0 || spans[len(spans)-1].Last != 0 {
-		return nil, errors.New("a running run has no open span")
+		return errors.New("a running run has no open span")
 	}
-	l := New(cfg, run)
-	l.out.asked = true // its last owner may have asked
 	last := &spans[len(spans)-1]
-	l.out.span = span.Open(cfg.FrameBytes, &th, last, last.First-1, th.LastSeq)
+	l.out.span = span.Open(l.cfg.FrameBytes, th, last, last.First-1, th.LastSeq)
 	if err := l.load(ctx, run, spans); err != nil {
-		return nil, err
+		return err
 	}
-	asked, err := cfg.Store.Interrupts(ctx, run.Key)
+	asked, err := l.cfg.Store.Interrupts(ctx, run.Key)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i := range asked {
 		in := &asked[i]
@@ -223,12 +211,12 @@ func readLog(ctx context.Context, cfg *Config, run *data.Run) (*Live, error) {
 			l.out.journal.Add(in)
 		}
 	}
-	if n, err := cfg.Store.Queued(ctx, run.Key); err == nil {
+	if n, err := l.cfg.Store.Queued(ctx, run.Key); err == nil {
 		l.Inbox.Store(int64(len(n)))
 	} else {
-		return nil, err
+		return err
 	}
-	return l, l.out.span.Replay(ctx, cfg.Store, l.out.journal.Owed)
+	return l.out.span.Replay(ctx, l.cfg.Store, l.out.journal.Owed)
 }
 
 // repair stages the end of the work that a crash has cut short in a run that is taken over, or in a step of a live run.
@@ -246,10 +234,9 @@ func (r *repair) isCutAt(m *data.Memo) bool {
 	return r.em == nil || m.Step == r.em.w.Step && strings.HasPrefix(m.Place, r.em.w.Within)
 }
 
-// interrupt closes the entities that a crash has cut short, so that the steps can go on: unfinished messages are ended and
-// hidden, calls that may not be repeated get the result interrupted, and the output of a Do that is to be repeated is
-// retracted. Nodes' steps and the sub-agents of CallAgent go on. A worker opens anew the sub-agents that it has announced
-// itself. l.out.mu is held.
+// interrupt closes the entities that a crash has cut short, so that the steps can go on: unfinished messages are ended and hidden, calls that may not
+// be repeated get the result interrupted, and the output of a Do that is to be repeated is retracted. Nodes' steps and the sub-agents of CallAgent go
+// on. A worker opens anew the sub-agents that it has announced itself. l.out.mu is held.
 func (r *repair) interrupt() error {
 	l, it := r.l, r.it
 	thoughts := make(map[string]bool)

@@ -42,10 +42,8 @@ func (o *opening) resumeStep(r *Resumed) error {
 		}
 	}
 	for i := range r.Messages {
-		for _, ev := range restated(&r.Messages[i], agui.Base{Agent: n.Worker()}, outputs) {
-			if err := l.out.span.Stage(o.it, ev); err != nil {
-				return err
-			}
+		if err := l.out.span.Stage(o.it, restated(&r.Messages[i], agui.Base{Agent: n.Worker()}, outputs)...); err != nil {
+			return err
 		}
 	}
 	if string(r.State) == string(l.out.span.State()) {

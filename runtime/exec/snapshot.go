@@ -11,8 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/tail"
 )
 
-// Snapshot returns the thread as the run has left it so far. It fails with tail.ErrChanged when the run's span ends
-// meanwhile.
+// Snapshot returns the thread as the run has left it so far. It fails with tail.ErrChanged when the run's span ends meanwhile.
 func (l *Live) Snapshot(ctx context.Context, limit int, await func(context.Context, <-chan struct{}) error) (tail.Snapshot, error) {
 	l.out.mu.Lock()
 	if l.out.span.Gate() != nil {

@@ -30,12 +30,14 @@ type step struct {
 }
 
 var (
-	_ plugins.Host      = (*step)(nil)
-	_ host.ModelWatcher = (*step)(nil)
-	_ host.ModelLimiter = (*step)(nil)
-	_ host.Idler        = (*step)(nil)
-	_ host.GuardCaller  = (*step)(nil)
-	_ host.Rememberer   = (*step)(nil)
+	_ plugins.Host          = (*step)(nil)
+	_ host.ModelWatcher     = (*step)(nil)
+	_ host.ModelLimiter     = (*step)(nil)
+	_ host.Idler            = (*step)(nil)
+	_ host.GuardCaller      = (*step)(nil)
+	_ host.Rememberer       = (*step)(nil)
+	_ host.ResultOpener     = (*step)(nil)
+	_ host.AttachmentOpener = (*step)(nil)
 )
 
 func newStep(ctx context.Context, l *Live, number int, node, agent string) *step {
@@ -227,33 +229,31 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 	if err != nil {
 		return nil, err
 	}
-	stored := make(chan error, 1)
-	l.out.mu.Lock()
-	l.out.awaitTurn(&s.em)
-	if err := l.out.span.Closed(s.w); err != nil {
-		l.out.mu.Unlock()
-		return nil, err
-	}
-	// Messages of an earlier Next may still be on their way to the store.
-	queued = slices.DeleteFunc(queued, func(q data.Message) bool { return l.out.span.Messages.Has(q.ID) })
-	msgs := make([]agui.Message, len(queued))
-	for i := range queued {
-		msgs[i] = queued[i].Message
-	}
-	it := l.out.item()
-	it.Done = []func(error){func(err error) { stored <- err }}
-	if err := l.out.span.Take(it, queued); err != nil {
-		l.cfg.Commits.Add(it) // numbered events are written
-		l.out.mu.Unlock()
-		return nil, err
-	}
-	for i := range queued {
-		l.out.prompts.Learn(&queued[i])
-	}
-	l.Inbox.Add(-int64(len(queued)))
-	m.Done, m.Output = true, data.MustJSON(msgs)
-	l.out.record(it, new(*m))
-	l.cfg.Commits.Add(it)
-	l.out.mu.Unlock()
-	return msgs, <-stored
+	var msgs []agui.Message
+	err = wait(func(done func(error)) error {
+		l.out.mu.Lock()
+		defer l.out.mu.Unlock()
+		l.out.awaitTurn(&s.em)
+		if err := l.out.span.Closed(s.w); err != nil {
+			return err
+		}
+		// Messages of an earlier Next may still be on their way to the store.
+		queued = slices.DeleteFunc(queued, func(q data.Message) bool { return l.out.span.Messages.Has(q.ID) })
+		it := l.out.item()
+		it.Done = append(it.Done, done)
+		defer l.cfg.Commits.Add(it) // numbered events are written
+		if err := l.out.span.Take(it, queued); err != nil {
+			return err
+		}
+		msgs = make([]agui.Message, len(queued))
+		for i := range queued {
+			msgs[i] = queued[i].Message
+			l.out.prompts.Learn(&queued[i])
+		}
+		l.Inbox.Add(-int64(len(queued)))
+		m.Done, m.Output = true, data.MustJSON(msgs)
+		l.out.record(it, new(*m))
+		return nil
+	})
+	return msgs, err
 }

@@ -109,8 +109,8 @@ func (w *writer) queue(em *emitter, rows []data.Row, done func(error), evs ...ag
 	if !w.spoke && slices.ContainsFunc(evs, shows) {
 		w.spoke = true
 		it.Done = append(it.Done, func(err error) {
-			if err == nil {
-				w.cfg.Measures.FirstEvent(max(time.Since(w.run.QueuedAt), 0))
+			if first := w.cfg.Measures.FirstEvent; err == nil && first != nil {
+				first(max(time.Since(w.run.QueuedAt), 0))
 			}
 		})
 	}
@@ -294,12 +294,7 @@ func (w *writer) stageClosers(it *commit.Item, e Ending) error {
 			return err
 		}
 	}
-	for _, ev := range closers[outer:] {
-		if err := w.span.Stage(it, ev); err != nil {
-			return err
-		}
-	}
-	return nil
+	return w.span.Stage(it, closers[outer:]...)
 }
 
 // completed returns the ending of a run with all nodes at rest: it waits when one of them does.
@@ -329,13 +324,6 @@ func (w *writer) kept(step int, call plugins.Use) json.RawMessage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.journal.Kept(step, call)
-}
-
-// interruptedBefore returns how often workers of the run were interrupted since its last record.
-func (w *writer) interruptedBefore() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.interruptions
 }
 
 // message returns what the log shows of a message, and its seq, 0 for none. w.mu is held.

@@ -24,32 +24,6 @@ type Measures struct {
 	Tokens     func(u agui.TokenUsage)                      // the usage of a model call
 }
 
-// WithDefaults returns m and t with functions that do nothing in place of nil.
-func WithDefaults(m Measures, t Tracer) (Measures, Tracer) {
-	if t == nil {
-		t = untraced{}
-	}
-	if m.Claimed == nil {
-		m.Claimed = func(time.Duration) {}
-	}
-	if m.FirstEvent == nil {
-		m.FirstEvent = func(time.Duration) {}
-	}
-	if m.Ended == nil {
-		m.Ended = func(data.Status, time.Duration) {}
-	}
-	if m.Tool == nil {
-		m.Tool = func(bool, time.Duration) {}
-	}
-	if m.ModelCall == nil {
-		m.ModelCall = func(ModelEnd, time.Duration) {}
-	}
-	if m.Tokens == nil {
-		m.Tokens = func(agui.TokenUsage) {}
-	}
-	return m, t
-}
-
 // Tracer follows runs from the request to the calls of models and tools. It is an interface so that no trace library is
 // needed here; transports/telemetry/traces implements it. Its methods are called from several goroutines.
 type Tracer interface {
@@ -100,14 +74,14 @@ type ModelEnd struct {
 	Err error
 }
 
-// untraced traces nothing.
-type untraced struct{}
+// Untraced is a Tracer that traces nothing.
+type Untraced struct{}
 
-func (untraced) Begin(ctx context.Context, _ Op) (context.Context, func(End)) {
+func (Untraced) Begin(ctx context.Context, _ Op) (context.Context, func(End)) {
 	return ctx, func(End) {}
 }
-func (untraced) Parent(context.Context) string                        { return "" }
-func (untraced) Within(ctx context.Context, _ string) context.Context { return ctx }
+func (Untraced) Parent(context.Context) string                        { return "" }
+func (Untraced) Within(ctx context.Context, _ string) context.Context { return ctx }
 
 // TraceOf returns the trace_id of a traceparent as lines of the log have it, nothing for none.
 func TraceOf(parent string) []any {

@@ -18,9 +18,8 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// The kinds of a Reference. What a model was sent is stored as references, with spaces between them: each is a letter and what it refers to. A range of
-// messages is m<seq>-<seq> and includes only messages with a role that a conversation with a model has, so a long conversation is one
-// reference.
+// The kinds of a Reference. What a model was sent is stored as references, with spaces between them: each is a letter and what it refers to. A range
+// of messages is m<seq>-<seq> and includes only messages with a role that a conversation with a model has, so a long conversation is one reference.
 const (
 	RefInstructions = 's' // a piece: a string, of instructions that are not in the Offer
 	RefOffer        = 'o' // a piece: an Offer
@@ -325,30 +324,6 @@ func References(text string) (list []Reference) {
 	return list
 }
 
-// answer returns the references for an answer: to the messages that show it, in the order of seqs, or to a piece if they do not have all of it
-// or more.
-func (p *Writer) answer(seqs []int64, shown *Answered, answer *plugins.ModelAnswer) (string, []data.Row) {
-	r := &references{Writer: p}
-	for _, seq := range seqs {
-		r.closeRange() // a range would include other messages
-		r.seq(seq)
-	}
-	if answer == nil || answer.Text == "" && answer.Reasoning == "" && len(answer.Calls) == 0 {
-		return r.String(), nil
-	}
-	whole := Answered{answer.Text, answer.Reasoning, answer.Calls}
-	if whole.equal(shown) {
-		return r.String(), nil
-	}
-	body := data.MustJSON(whole)
-	if len(body) > maxPiece {
-		body = data.MustJSON(Answered{Text: tooLong(len(body))})
-	}
-	r = &references{Writer: p}
-	r.piece(RefAnswer, body, r.run)
-	return r.String(), r.rows
-}
-
 // Call is a call of a model that is under way.
 type Call struct {
 	data.Prompt
@@ -391,8 +366,9 @@ func (p *Writer) Begin(c *Call, prompt *plugins.Prompt) (rows []data.Row) {
 	return append(rows, new(c.Prompt))
 }
 
-// End returns the rows of a call's end. message returns what the log shows of a message, and its seq, 0 for none. answer may be nil.
-func (p *Writer) End(c *Call, end *data.PromptEnd, answer *plugins.ModelAnswer, message func(id string) (agui.Message, int64)) (rows []data.Row) {
+// End returns the rows of a call's end. Its answer refers to the messages that show it, or to a piece if they do not have all of it or more.
+// message returns what the log shows of a message, and its seq, 0 for none. answer may be nil.
+func (p *Writer) End(c *Call, end *data.PromptEnd, answer *plugins.ModelAnswer, message func(id string) (agui.Message, int64)) []data.Row {
 	if answer != nil {
 		end.FirstToken = answer.FirstToken
 	}
@@ -402,14 +378,25 @@ func (p *Writer) End(c *Call, end *data.PromptEnd, answer *plugins.ModelAnswer, 
 	if answer != nil && len(answer.Changes) > 0 {
 		end.Changes = Changes(append(slices.Clip(c.changes), answer.Changes...))
 	}
+	r := &references{Writer: p}
 	var shown Answered
-	var seqs []int64
 	for _, id := range c.shown {
 		if m, seq := message(id); seq != 0 {
 			shown.Add(&m)
-			seqs = append(seqs, seq)
+			r.closeRange() // a range would include other messages
+			r.seq(seq)
 		}
 	}
-	end.Answer, rows = p.answer(seqs, &shown, answer)
-	return append(rows, end)
+	if answer != nil && (answer.Text != "" || answer.Reasoning != "" || len(answer.Calls) > 0) {
+		if whole := (Answered{answer.Text, answer.Reasoning, answer.Calls}); !whole.equal(&shown) {
+			body := data.MustJSON(whole)
+			if len(body) > maxPiece {
+				body = data.MustJSON(Answered{Text: tooLong(len(body))})
+			}
+			r = &references{Writer: p}
+			r.piece(RefAnswer, body, r.run)
+		}
+	}
+	end.Answer = r.String()
+	return append(r.rows, end)
 }

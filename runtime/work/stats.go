@@ -88,13 +88,17 @@ func (en *Engine) logOutcome(it *commit.Item) {
 		switch {
 		case m.To == data.Running:
 			waited := out.At.Sub(run.QueuedAt)
-			en.exec.Measures.Claimed(max(waited, 0))
+			if measure := en.cfg.Measures.Claimed; measure != nil {
+				measure(max(waited, 0))
+			}
 			say("run starts", slog.Int("generation", run.Generation), slog.String("queued", waited.Round(time.Millisecond).String()))
 		case m.To == data.Waiting:
 			say("run waits for an answer")
 		case m.To.Final():
 			took := out.At.Sub(run.CreatedAt)
-			en.exec.Measures.Ended(m.To, max(took, 0))
+			if measure := en.cfg.Measures.Ended; measure != nil {
+				measure(m.To, max(took, 0))
+			}
 			end := []slog.Attr{slog.String("status", string(m.To)), slog.String("took", took.Round(time.Millisecond).String())}
 			what := "run ends"
 			if m.To != data.Completed {
