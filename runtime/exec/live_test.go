@@ -28,9 +28,10 @@ import (
 // fake is an engine and its database: it has the rows that a run has written, and decides every end.
 type fake struct {
 	data.Store
-	wg   sync.WaitGroup
-	rows []data.Row
-	ends []*decide.Finish
+	wg     sync.WaitGroup
+	rows   []data.Row
+	events []data.StoredEvent
+	ends   []*decide.Finish
 }
 
 func (f *fake) Begin(l *Live)        { f.wg.Go(l.Execute) }
@@ -47,11 +48,23 @@ func (f *fake) Decide(it *commit.Item) error {
 }
 
 func (f *fake) Commit(_ context.Context, _ int64, b *data.Batch) error {
-	f.rows = append(f.rows, b.Rows...)
+	f.rows, f.events = append(f.rows, b.Rows...), append(f.events, b.Events...)
 	return nil
 }
 
 func (f *fake) Weight(context.Context, int64, int64) (data.Weight, error) { return data.Weight{}, nil }
+
+// queueOn returns a running commit queue.
+func queueOn(t *testing.T, f *fake, log *slog.Logger) *commit.Queue {
+	t.Helper()
+	commits := commit.New(commit.Config{
+		Store: f, Log: log, Heartbeat: time.Hour, Patience: time.Minute, RunBytes: 1 << 20, Bytes: 1 << 20, BatchEvents: 100, BatchBytes: 1 << 20,
+		Live: func() int { return 1 }, Queued: func(string, string) data.InQueue { return data.InQueue{} }, Show: func([]*commit.Item) {}, Lost: func(error) {},
+	})
+	go commits.Run(t.Context())
+	t.Cleanup(commits.Finish)
+	return commits
+}
 
 // begin has a run executed by an agent that may call tools.
 func begin(t *testing.T, work func(context.Context, *plugins.Run) error) (*fake, *Live) {
@@ -65,12 +78,7 @@ func begin(t *testing.T, work func(context.Context, *plugins.Run) error) (*fake,
 	if err != nil {
 		t.Fatal(err)
 	}
-	commits := commit.New(commit.Config{
-		Store: f, Log: log, Heartbeat: time.Hour, Patience: time.Minute, RunBytes: 1 << 20, Bytes: 1 << 20, BatchEvents: 100, BatchBytes: 1 << 20,
-		Live: func() int { return 1 }, Queued: func(string, string) data.InQueue { return data.InQueue{} }, Show: func([]*commit.Item) {}, Lost: func(error) {},
-	})
-	go commits.Run(t.Context())
-	t.Cleanup(commits.Finish)
+	commits := queueOn(t, f, log)
 	room := quota.Limits{Total: 1 << 20, PerProject: 1 << 20, PerUser: 1 << 20}
 	runs := queue.New(queue.Config{Store: f, Slots: room, Asked: room, Said: room, LightBytes: 1 << 10, OwnLimit: func(string) int { return 0 }})
 	cfg := &Config{
