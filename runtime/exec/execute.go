@@ -134,15 +134,12 @@ func (l *Live) prompt(ctx context.Context) (plugins.Input, error) {
 		ThreadID: l.out.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project, Overrides: l.Input.Overrides,
 	}
 	l.out.mu.Lock()
-	for i := range l.history.rows {
-		l.out.prompts.Learn(&l.history.rows[i])
-	}
 	for m := range l.out.span.Messages.All() {
 		l.out.prompts.Learn(m)
 	}
 	l.out.mu.Unlock()
 	for limit := 10; ; limit *= 10 {
-		msgs, more, err := l.history.messages(ctx, l, limit)
+		msgs, more, err := l.History.Messages(ctx, l.out.span.Thread.Key, l.out.span.Began.UpTo, limit)
 		if err != nil {
 			return in, err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/history"
 	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/offer"
 	"github.com/batonrun/baton/runtime/plan"
@@ -39,10 +40,10 @@ type Live struct {
 	spending    spending
 
 	Rests   calls.Rests
-	history history
-	calls   calls.Group  // that have not returned
-	dead    atomic.Bool  // broken was called
-	Inbox   atomic.Int64 // messages that wait for Next
+	History *history.History // what its workers get of the thread
+	calls   calls.Group      // that have not returned
+	dead    atomic.Bool      // broken was called
+	Inbox   atomic.Int64     // messages that wait for Next
 
 	agentPlaces, callPlaces calls.Places
 }
@@ -78,9 +79,9 @@ func New(cfg *Config, run *data.Run) *Live {
 		cfg: cfg, run: new(*run), offer: cfg.Offers.Current(),
 		agentPlaces: calls.Places{Most: maxSubagents}, callPlaces: calls.Places{Most: plugins.MaxCalls},
 		over: make(chan struct{}), Rests: calls.Rests{Queue: cfg.Queue},
-		history: history{turn: make(chan struct{}, 1)}, calls: calls.Group{Counts: &cfg.Counts, Grace: cfg.Grace},
+		calls: calls.Group{Counts: &cfg.Counts, Grace: cfg.Grace},
 	}
-	l.calls.Log, l.spending.out = l.log, &l.out
+	l.calls.Log, l.spending.out, l.History = l.log, &l.out, history.New(cfg.Logs, cfg.Store, l.out.learn)
 	l.run.Input, l.run.Definition = nil, nil // input and graph have their contents
 	l.out.open(cfg, l.run, l.broken)
 	if err := json.Unmarshal(run.Input, &l.Input); err != nil {

@@ -96,7 +96,7 @@ func begin(t *testing.T, work func(context.Context, *plugins.Run) error) (*fake,
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.HasAll(asked)
+	l.History.HasAll(asked)
 	it.Then(&decide.Decided{Run: run.RunHead})
 	return f, l
 }

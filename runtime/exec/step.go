@@ -1,9 +1,13 @@
 package exec
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -59,7 +63,7 @@ func (s *step) Messages(ctx context.Context, limit int) ([]agui.Message, bool, e
 	if s.messages != nil {
 		return slices.Clone(s.messages), false, nil
 	}
-	return s.l.history.messages(ctx, s.l, limit)
+	return s.l.History.Messages(ctx, s.l.out.span.Thread.Key, s.l.out.span.Began.UpTo, limit)
 }
 
 // Emit queues one event. An event that ends something waits for the next event, for the record of its Do, or for the end of
@@ -256,4 +260,49 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 		return nil
 	})
 	return msgs, err
+}
+
+// noteID returns the id of the piece with an agent's text about a thread under a key.
+func noteID(thread int64, agent, key string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %q", thread, agent, key))
+	return "n" + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// Remember implements host.Rememberer.
+func (s *step) Remember(about, key, text string) error {
+	if s.w.Parent != nil {
+		return nil
+	}
+	run := cmp.Or(s.l.History.RunOf(about), s.l.run.Key)
+	return s.em.put([]data.Row{&data.PromptPiece{RunKey: run, ID: noteID(s.l.run.ThreadKey, s.w.Agent, key), Body: data.MustJSON(text)}}, nil)
+}
+
+// Recall implements host.Rememberer.
+func (s *step) Recall(ctx context.Context, keys []string) (map[string]string, error) {
+	texts := make(map[string]string)
+	if s.w.Parent != nil {
+		return texts, nil
+	}
+	for some := range slices.Chunk(keys, 100) { // one text each is small
+		ids := make([]string, len(some))
+		for i, key := range some {
+			ids[i] = noteID(s.l.run.ThreadKey, s.w.Agent, key)
+		}
+		found, err := commit.RetryUnavailable(ctx, func() (data.Page[data.PromptPiece], error) {
+			return s.l.cfg.Store.PromptPieces(ctx, s.l.run.Project, s.l.run.ThreadKey, ids)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := range found.Rows {
+			var text string
+			if err := json.Unmarshal(found.Rows[i].Body, &text); err != nil {
+				return nil, err
+			}
+			if at := slices.Index(ids, found.Rows[i].ID); at >= 0 {
+				texts[some[at]] = text
+			}
+		}
+	}
+	return texts, nil
 }

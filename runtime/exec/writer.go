@@ -337,3 +337,12 @@ func (w *writer) message(id string) (agui.Message, int64) {
 	}
 	return m, w.span.Messages.SeqOf(id)
 }
+
+// learn notes messages of the thread, to which prompts can refer.
+func (w *writer) learn(rows []data.Message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range rows {
+		w.prompts.Learn(&rows[i])
+	}
+}

@@ -60,7 +60,7 @@ func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *queue
 		return nil, err
 	}
 	if c.New {
-		l.HasAll(queued)
+		l.History.HasAll(queued)
 	}
 	c.Claim = it.Command.(*decide.Claim)
 	it.Command = c
