@@ -82,7 +82,7 @@ func begin(t *testing.T, work func(context.Context, *plugins.Run) error) (*fake,
 	room := quota.Limits{Total: 1 << 20, PerProject: 1 << 20, PerUser: 1 << 20}
 	runs := queue.New(queue.Config{Store: f, Slots: room, Asked: room, Said: room, LightBytes: 1 << 10, OwnLimit: func(string) int { return 0 }})
 	cfg := &Config{
-		Engine: f, Commits: commits, Queue: runs, Logs: tail.New(tail.Config{}), Offers: offers, Log: log, Tracer: observe.Untraced{}, Abandoned: t.Context(), EventBytes: 1 << 20, FrameBytes: 1 << 20, StateBytes: 1 << 20, RunMessages: 1 << 20, MaxAttempts: 3,
+		Engine: f, Commits: commits, Queue: runs, Logs: tail.New(tail.Config{}), Offers: offers, Log: log, Tracer: observe.Untraced(), Abandoned: t.Context(), EventBytes: 1 << 20, FrameBytes: 1 << 20, StateBytes: 1 << 20, RunMessages: 1 << 20, MaxAttempts: 3,
 		StepTimeout: time.Hour, RunTimeout: time.Hour, ToolTimeout: time.Hour, Grace: time.Second,
 	}
 	run := &data.Run{RunHead: data.RunHead{Key: 1, ID: "r", ThreadKey: 1, Agent: "a", WorkflowID: "a", Generation: 1}, Input: []byte("{}")}

@@ -74,14 +74,16 @@ type ModelEnd struct {
 	Err error
 }
 
-// Untraced is a Tracer that traces nothing.
-type Untraced struct{}
+// Untraced returns a Tracer that traces nothing.
+func Untraced() Tracer { return untraced{} }
 
-func (Untraced) Begin(ctx context.Context, _ Op) (context.Context, func(End)) {
+type untraced struct{}
+
+func (untraced) Begin(ctx context.Context, _ Op) (context.Context, func(End)) {
 	return ctx, func(End) {}
 }
-func (Untraced) Parent(context.Context) string                        { return "" }
-func (Untraced) Within(ctx context.Context, _ string) context.Context { return ctx }
+func (untraced) Parent(context.Context) string                        { return "" }
+func (untraced) Within(ctx context.Context, _ string) context.Context { return ctx }
 
 // TraceOf returns the trace_id of a traceparent as lines of the log have it, nothing for none.
 func TraceOf(parent string) []any {
