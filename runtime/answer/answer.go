@@ -1,4 +1,4 @@
-// Package answer is what people and clients are asked by a run, and what they answer: questions and their answerers, answers and their checks.
+// Package answer has a run's questions to people and clients, and checks and prepares their answers.
 package answer
 
 import (

@@ -88,7 +88,7 @@ func errUsedUp(s *data.BudgetState) error {
 	return &plugins.Error{Code: budget.Exceeded, Message: s.String()}
 }
 
-// spending is what a run uses of its budgets.
+// spending is a run's use of its budgets.
 type spending struct {
 	out *writer
 	use budget.RunUse // guarded by out.mu

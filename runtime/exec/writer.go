@@ -18,7 +18,7 @@ import (
 	"github.com/batonrun/baton/runtime/span"
 )
 
-// writer writes what a run does, in one order: the events of its span, its records, and the progress of its nodes.
+// writer writes all that a run does, in one order: the events of its span, its records, and the progress of its nodes.
 type writer struct {
 	cfg    *Config
 	source *commit.Source // shut with the gate
@@ -326,7 +326,7 @@ func (w *writer) kept(step int, call plugins.Use) json.RawMessage {
 	return w.journal.Kept(step, call)
 }
 
-// message returns what the log shows of a message, and its seq, 0 for none. w.mu is held.
+// message returns a message as the log shows it, and its seq, 0 for none. w.mu is held.
 func (w *writer) message(id string) (agui.Message, int64) {
 	m, ok := w.span.Fold.Message(id)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/tail"
 )
 
-// History is what the workers of a run have read of the thread's messages: the newest ones from before the run, and the thread's instructions.
+// History has the messages of the thread that the workers of a run have read: the newest ones from before the run, and the thread's instructions.
 type History struct {
 	logs  *tail.Logs
 	store data.Reader

@@ -1,4 +1,4 @@
-// Package observe is what operators see of runs while they execute: measures, and the operations of traces.
+// Package observe shows runs to operators while they execute: by measures, and by the operations of traces.
 package observe
 
 import (

@@ -367,7 +367,7 @@ func (p *Writer) Begin(c *Call, prompt *plugins.Prompt) (rows []data.Row) {
 }
 
 // End returns the rows of a call's end. Its answer refers to the messages that show it, or to a piece if they do not have all of it or more.
-// message returns what the log shows of a message, and its seq, 0 for none. answer may be nil.
+// message returns a message as the log shows it, and its seq, 0 for none. answer may be nil.
 func (p *Writer) End(c *Call, end *data.PromptEnd, answer *plugins.ModelAnswer, message func(id string) (agui.Message, int64)) []data.Row {
 	if answer != nil {
 		end.FirstToken = answer.FirstToken
