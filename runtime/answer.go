@@ -45,7 +45,7 @@ func (rt *Runtime) resume(ctx context.Context, c Caller, name string, entries []
 		if err != nil {
 			return Run{}, unavailable(err)
 		}
-		replies, err := rt.work.Offers.RepliesTo(&run.RunHead, all, entries, rt.Runs.responder(c))
+		replies, err := rt.work.Answers.RepliesTo(&run.RunHead, all, entries, rt.Runs.responder(c))
 		if err != nil {
 			return Run{}, err
 		}

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/answer"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
@@ -77,8 +77,8 @@ func (k keyed) asked(ctx context.Context, g grant, may func(*data.Interrupt) boo
 	return tail.AllAsked(ctx, k.byKey, g.run, may)
 }
 
-func (k keyed) answers(ctx context.Context, en *work.Engine, g grant, req *StartRequest, known map[string]bool, by exec.Responder) (*decide.Answers, error) {
-	return en.Offers.AnswersOf(ctx, k.byKey, g.thread, req.Resume, req.Messages, known, by)
+func (k keyed) answers(ctx context.Context, en *work.Engine, g grant, req *StartRequest, known map[string]bool, by answer.Responder) (*decide.Answers, error) {
+	return en.Answers.Find(ctx, k.byKey, g.thread, req.Resume, req.Messages, known, by)
 }
 
 func (k keyed) spans(ctx context.Context, g grant) ([]data.Span, error) {

@@ -18,9 +18,8 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// The kinds of a Reference. What a model was sent is stored as references, with spaces between them: each is a letter and what it refers to. A range of
-// messages is m<seq>-<seq> and includes only messages with a role that a conversation with a model has, so a long conversation is one
-// reference.
+// The kinds of a Reference. What a model was sent is stored as references, with spaces between them: each is a letter and what it refers to. A range
+// of messages is m<seq>-<seq> and includes only messages with a role that a conversation with a model has, so a long conversation is one reference.
 const (
 	RefInstructions = 's' // a piece: a string, of instructions that are not in the Offer
 	RefOffer        = 'o' // a piece: an Offer
@@ -232,8 +231,8 @@ func tooLong(size int) string {
 	return fmt.Sprintf("It has %d bytes, of which nothing is kept: %d are the most", size, maxPiece)
 }
 
-// Sent returns the references for a prompt and the rows of its new pieces.
-func (p *Writer) Sent(prompt *plugins.Prompt) (string, []data.Row) {
+// sent returns the references for a prompt and the rows of its new pieces.
+func (p *Writer) sent(prompt *plugins.Prompt) (string, []data.Row) {
 	r := &references{Writer: p}
 	offer := data.MustJSON(Offer{Tools: prompt.Tools, Parameters: prompt.Parameters})
 	all := data.MustJSON(Offer{prompt.System, prompt.Tools, prompt.Parameters})
@@ -325,26 +324,79 @@ func References(text string) (list []Reference) {
 	return list
 }
 
-// Answer returns the references for an answer: to the messages that show it, in the order of seqs, or to a piece if they do not have all of it
-// or more.
-func (p *Writer) Answer(seqs []int64, shown *Answered, answer *plugins.ModelAnswer) (string, []data.Row) {
+// Call is a call of a model that is under way.
+type Call struct {
+	data.Prompt
+	changes []plugins.PromptChange
+	shown   []string // messages that its worker has begun since
+}
+
+// maxShown limits the messages of an answer.
+const maxShown = 1000
+
+// Show notes the message that an event of the call's worker begins.
+func (c *Call) Show(ev agui.Event) {
+	id := ""
+	switch e := ev.(type) {
+	case agui.TextMessageStart:
+		id = e.MessageID
+	case agui.ReasoningMessageStart:
+		id = e.MessageID
+	case agui.ToolCallStart:
+		if id = e.ParentMessageID; id == "" {
+			id = e.ToolCallID
+		}
+	default:
+		return
+	}
+	if n := len(c.shown); n < maxShown && (n == 0 || c.shown[n-1] != id) {
+		c.shown = append(c.shown, id)
+	}
+}
+
+// Begin returns the rows of a call that begins. prompt may be nil.
+func (p *Writer) Begin(c *Call, prompt *plugins.Prompt) (rows []data.Row) {
+	if prompt != nil {
+		c.Provider, c.Model = data.Plain(data.Clip(prompt.Provider, 200)), data.Plain(data.Clip(prompt.Model, 200))
+		if p != nil {
+			c.changes, c.Changes = prompt.Changes, Changes(prompt.Changes)
+			c.Sent, rows = p.sent(prompt)
+		}
+	}
+	return append(rows, new(c.Prompt))
+}
+
+// End returns the rows of a call's end. Its answer refers to the messages that show it, or to a piece if they do not have all of it or more.
+// message returns a message as the log shows it, and its seq, 0 for none. answer may be nil.
+func (p *Writer) End(c *Call, end *data.PromptEnd, answer *plugins.ModelAnswer, message func(id string) (agui.Message, int64)) []data.Row {
+	if answer != nil {
+		end.FirstToken = answer.FirstToken
+	}
+	if p == nil {
+		return []data.Row{end}
+	}
+	if answer != nil && len(answer.Changes) > 0 {
+		end.Changes = Changes(append(slices.Clip(c.changes), answer.Changes...))
+	}
 	r := &references{Writer: p}
-	for _, seq := range seqs {
-		r.closeRange() // a range would include other messages
-		r.seq(seq)
+	var shown Answered
+	for _, id := range c.shown {
+		if m, seq := message(id); seq != 0 {
+			shown.Add(&m)
+			r.closeRange() // a range would include other messages
+			r.seq(seq)
+		}
 	}
-	if answer == nil || answer.Text == "" && answer.Reasoning == "" && len(answer.Calls) == 0 {
-		return r.String(), nil
+	if answer != nil && (answer.Text != "" || answer.Reasoning != "" || len(answer.Calls) > 0) {
+		if whole := (Answered{answer.Text, answer.Reasoning, answer.Calls}); !whole.equal(&shown) {
+			body := data.MustJSON(whole)
+			if len(body) > maxPiece {
+				body = data.MustJSON(Answered{Text: tooLong(len(body))})
+			}
+			r = &references{Writer: p}
+			r.piece(RefAnswer, body, r.run)
+		}
 	}
-	whole := Answered{answer.Text, answer.Reasoning, answer.Calls}
-	if whole.equal(shown) {
-		return r.String(), nil
-	}
-	body := data.MustJSON(whole)
-	if len(body) > maxPiece {
-		body = data.MustJSON(Answered{Text: tooLong(len(body))})
-	}
-	r = &references{Writer: p}
-	r.piece(RefAnswer, body, r.run)
-	return r.String(), r.rows
+	end.Answer = r.String()
+	return append(r.rows, end)
 }

@@ -48,7 +48,7 @@ func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *queue
 	th, run := c.Thread, c.Run // copies: the live run must not retain the whole request
 	run.Status, run.Generation = data.Queued, 1
 	l := exec.New(en.exec, &run)
-	if err := l.Unfit(); err != nil {
+	if err := l.Unfit; err != nil {
 		return nil, err
 	}
 	queued := slices.Clone(c.Messages)
@@ -60,7 +60,7 @@ func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *queue
 		return nil, err
 	}
 	if c.New {
-		l.HasAll(queued)
+		l.History.HasAll(queued)
 	}
 	c.Claim = it.Command.(*decide.Claim)
 	it.Command = c
@@ -163,7 +163,7 @@ func (en *Engine) claiming(ctx context.Context, head *data.RunHead, reserved *qu
 		return nil, decide.ErrNotClaimed
 	}
 	l := exec.New(en.exec, &run)
-	if err := l.Unfit(); err != nil {
+	if err := l.Unfit; err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnfit, err)
 	}
 	if en.exec.Engine.Declines(l) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/answer"
 	"github.com/batonrun/baton/runtime/budget"
 	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
@@ -24,6 +25,8 @@ import (
 	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/fleet"
 	"github.com/batonrun/baton/runtime/monitor"
+	"github.com/batonrun/baton/runtime/observe"
+	"github.com/batonrun/baton/runtime/offer"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
@@ -39,8 +42,8 @@ type Config struct {
 	Feeds    *monitor.Feeds
 	Link     *bus.Link     // to the other servers of the database
 	Commits  commit.Config // the engine sets Live, Queued, Show and Lost
-	Measures exec.Measures
-	Tracer   exec.Tracer // nil traces nothing
+	Measures observe.Measures
+	Tracer   observe.Tracer // nil traces nothing
 
 	Limits
 	Accounts  bool      // there are users: each has a share of a limit on all
@@ -134,7 +137,8 @@ type Engine struct {
 	cfg     Config
 	store   data.Store
 	log     *slog.Logger
-	Offers  *exec.Offers
+	Offers  *offer.Offers
+	Answers answer.Checker
 	shared  bool // other instances write the database too
 	runs    runs
 	Budget  *budget.Ledger
@@ -174,13 +178,14 @@ func New(cfg Config) (*Engine, error) {
 		quit: make(chan struct{}), fenced: make(chan struct{}),
 	}
 	var err error
-	en.Offers, err = exec.NewOffers(cfg.Registry, cfg.Identity.Role == fleet.Gateway, cfg.FrameBytes, cfg.Log, func() {
+	en.Offers, err = offer.New(cfg.Registry, cfg.Identity.Role == fleet.Gateway, cfg.Log, func() {
 		cfg.Offered(en.Offers.Plugins())
 		en.Queue.Wake(false)
 	})
 	if err != nil {
 		return nil, err
 	}
+	en.Answers = answer.Checker{Offers: en.Offers, FrameBytes: cfg.FrameBytes}
 	en.Budget, err = budget.New(cfg.Store.Budgets(), en.shared, cfg.Instance, cfg.Budgets, cfg.Prices)
 	if err != nil {
 		return nil, err
@@ -203,10 +208,9 @@ func New(cfg Config) (*Engine, error) {
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.runs.count, en.show, en.lost
 	cfg.Commits.Queued = en.Queue.Queued
 	en.Commits = commit.New(cfg.Commits)
-	measures, tracer := exec.Observers(cfg.Measures, cfg.Tracer)
 	en.exec = &exec.Config{
 		Engine: dispatcher{en}, Store: cfg.Store, Commits: en.Commits, Queue: en.Queue, Budget: en.Budget, Logs: cfg.Logs, Offers: en.Offers, Log: cfg.Log,
-		Measures: measures, Tracer: tracer, Unshared: en.logUnshared, Abandoned: en.abandoned,
+		Measures: cfg.Measures, Tracer: cmp.Or(cfg.Tracer, observe.Untraced()), Unshared: en.logUnshared, Abandoned: en.abandoned,
 		Instance: cfg.Instance, Shared: en.shared, Caps: cfg.Caps, NoPrompts: cfg.NoPrompts, Prices: cfg.Prices,
 		RunEvents: cfg.RunEvents, EventBytes: cfg.EventBytes, FrameBytes: cfg.FrameBytes, StateBytes: cfg.StateBytes, MaxAttempts: cfg.MaxAttempts, RunMessages: cfg.RunMessages,
 		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout, Grace: cfg.Grace,

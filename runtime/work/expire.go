@@ -4,10 +4,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/batonrun/baton/runtime/answer"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/exec"
 )
 
 const (
@@ -70,7 +70,7 @@ func (en *Engine) expireOne(late *data.Interrupt) {
 	if err != nil {
 		return // the run is gone, or readiness reports it; the next tick tries again
 	}
-	err = en.decide(&commit.Item{Owner: ownerOf(&run.RunHead), Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: exec.Expired(late)}})
+	err = en.decide(&commit.Item{Owner: ownerOf(&run.RunHead), Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: answer.Expired(late)}})
 	if err != nil && !errors.Is(err, decide.ErrStale) && !errors.Is(err, commit.ErrContended) { // the next tick tries again
 		en.about(&run.RunHead).Error("interrupt could not be expired", "interrupt", late.ID, "error", err)
 	}
