@@ -13,6 +13,7 @@ import (
 
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/fleet"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/admin"
 )
@@ -194,7 +195,7 @@ func findInCluster(ctx context.Context, cfg *config.Config) string {
 	if err != nil {
 		return ""
 	}
-	for _, s := range runtime.ServersOf(rows) {
+	for _, s := range fleet.ReadServers(rows) {
 		if s.Addr == "" || s.Role == runtime.Worker {
 			continue
 		}

@@ -2,8 +2,6 @@ package runtime
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -12,6 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/attach"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/secrets"
 )
 
 // Attachment is a file that a user uploaded for messages: see [data.Attachment].
@@ -33,8 +32,8 @@ var errNoAttachments = refuse(KindNotFound, "not_found", "This server takes no a
 
 // Uploads has the files that users attach to messages, and large results.
 type Uploads struct {
-	files   *attach.Files // nil when users cannot attach files
-	secrets *Secrets      // sign the URLs
+	files   *attach.Files  // nil when users cannot attach files
+	secrets *secrets.Cache // sign the URLs
 	member  *Member
 	runs    *Runs
 	log     *slog.Logger
@@ -159,7 +158,7 @@ func (s *starting) attached(ctx context.Context, fresh []Message) ([]int64, erro
 			paths, now = append(paths, some...), append(now, some...)
 		}
 	}
-	if m := s.edited(); m != nil {
+	if m := s.plan.Edited; m != nil {
 		some := s.pathsOf(m)
 		paths, now = append(paths, some...), append(now, some...)
 	}
@@ -192,26 +191,4 @@ func (s *starting) pathsOf(m *agui.Message) (paths []string) {
 		paths = append(paths, a.Path)
 	}
 	return paths
-}
-
-// checkAttachments refuses malformed attachment references in the request's message at that index.
-func checkAttachments(index int, m *agui.Message) error {
-	var metadata struct {
-		Attachments json.RawMessage `json:"attachments"`
-	}
-	if m.Metadata == nil || json.Unmarshal(m.Metadata, &metadata) != nil || len(metadata.Attachments) == 0 || string(metadata.Attachments) == "null" {
-		return nil
-	}
-	place := fmt.Sprintf("/messages/%d/metadata/attachments", index)
-	var list []json.RawMessage
-	if json.Unmarshal(metadata.Attachments, &list) != nil {
-		return refuseAt(place, "invalid_message", "metadata.attachments must be an array")
-	}
-	for i, raw := range list {
-		var a plugins.Attachment
-		if json.Unmarshal(raw, &a) != nil || a.Path == "" {
-			return refuseAt(fmt.Sprintf("%s/%d", place, i), "invalid_message", "An attachment must be an object with a path, as its upload was answered with")
-		}
-	}
-	return nil
 }

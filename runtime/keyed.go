@@ -44,13 +44,12 @@ func (k keyed) lastRun(ctx context.Context, g grant) (data.Run, error) {
 	return k.byKey.LastRun(ctx, g.thread)
 }
 
-func (k keyed) openRuns(ctx context.Context, g grant) ([]RunHead, error) {
-	return k.byKey.OpenRuns(ctx, g.thread)
-}
-
-// shownHeads returns the newest messages that a thread shows, without their texts.
-func (k keyed) shownHeads(ctx context.Context, g grant) ([]data.MessageHead, error) {
-	return k.byKey.ShownHeads(ctx, g.thread, tail.LatestMessages)
+// openAndShown returns a thread's runs that are not over, and the newest messages that it shows, without their texts.
+func (k keyed) openAndShown(ctx context.Context, g grant) (open []RunHead, shown []data.MessageHead, err error) {
+	if open, err = k.byKey.OpenRuns(ctx, g.thread); err == nil {
+		shown, err = k.byKey.ShownHeads(ctx, g.thread, tail.LatestMessages)
+	}
+	return open, shown, err
 }
 
 // messageHeads returns the messages of a thread, hidden ones included, whose id or toolCallId is among ids. It removes from ids what it

@@ -41,6 +41,7 @@ import (
 	"github.com/batonrun/baton/runtime/monitor"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
+	"github.com/batonrun/baton/runtime/secrets"
 	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
 )
@@ -128,7 +129,7 @@ type Runtime struct {
 	Logs    *Logs
 	Uploads *Uploads
 	Views   *Views
-	Secrets *Secrets
+	Secrets *secrets.Cache
 	Member  *Member
 	Prices  Prices // as configured
 
@@ -173,7 +174,7 @@ func New(cfg Config) (*Runtime, error) {
 	rt.Member = &Member{cfg: &rt.cfg, store: cfg.Store, Instance: instance}
 	rt.Runs = &Runs{store: cfg.Store, keyed: rt.keyed, accounts: cfg.Accounts, searches: searches}
 	rt.Threads = &Threads{store: cfg.Store, accounts: cfg.Accounts, searches: searches}
-	rt.Secrets = &Secrets{store: cfg.Store}
+	rt.Secrets = secrets.New(cfg.Store)
 	rt.Uploads = &Uploads{files: cfg.Attachments, secrets: rt.Secrets, member: rt.Member, runs: rt.Runs, log: cfg.Log}
 	rt.Views = &Views{cfg.Store, rt.Member}
 	rt.feeds = monitor.New(cfg.Store, logs, agentNames(cfg.Registry))

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
@@ -19,6 +17,7 @@ import (
 	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/plan"
+	"github.com/batonrun/baton/runtime/reconcile"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -192,7 +191,7 @@ func (s *starting) check() error {
 	if i, err := graph.CheckClientTools(req.Tools); err != nil {
 		return refuseAt(fmt.Sprintf("/tools/%d/parameters", i), "invalid_tool", "The parameters of the client tool %q are no JSON Schema that Baton can use: %v", req.Tools[i].Name, err)
 	}
-	return checkMessages(req.Messages)
+	return reconcile.Check(req.Messages)
 }
 
 // owns reports whether a name is that of a tool, of an agent, which agents call as a tool, or of a toolbox, whose tools may not be known
@@ -205,10 +204,7 @@ func owns(offered *host.Registry, name string) bool {
 }
 
 // ValidName reports whether s can name a thread, a run or a message.
-func ValidName(s string) bool {
-	return s != "" && utf8.ValidString(s) && utf8.RuneCountInString(s) <= 200 &&
-		!strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 })
-}
+func ValidName(s string) bool { return data.ValidName(s) }
 
 func badInterruptID(i int) error {
 	return refuseAt(fmt.Sprintf("/resume/%d/interruptId", i), "invalid_name", "An interruptId must be 1 to 200 characters without control characters")
@@ -246,12 +242,11 @@ type starting struct {
 	req *StartRequest
 	out *decide.Decided
 
-	th     data.Thread
-	at     grant // grant of th, unless the request begins it
-	first  bool  // the thread does not exist yet
-	run    data.Run
-	plan   reconciled
-	minted []string // new ids of messages that came without an id, or with one that the thread has
+	th    data.Thread
+	at    grant // grant of th, unless the request begins it
+	first bool  // the thread does not exist yet
+	run   data.Run
+	plan  reconcile.Plan
 
 	answers map[string]bool // the interrupts that the request answers, including calls of the client's own tools
 }
@@ -272,18 +267,18 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	}
 	c := &decide.Start{
 		Thread: s.th, New: s.first, Run: s.run, Named: s.req.RunID != "", BodyHash: s.req.BodyHash,
-		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(&s.run.RunHead), Edit: s.plan.hideFrom > 0,
-		Lost: s.plan.lost, By: s.rt.by(s.c, "start"),
+		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(&s.run.RunHead), Edit: s.plan.HideFrom > 0, Messages: s.plan.Taken,
+		Lost: s.plan.Lost, By: s.rt.by(s.c, "start"),
 	}
 	for _, e := range s.req.Resume {
 		c.Interrupts = append(c.Interrupts, e.InterruptID)
 	}
-	if n := len(s.req.Messages); n > 0 && s.req.Messages[n-1].Role == agui.RoleTool && !s.plan.known[s.req.Messages[n-1].ID] {
+	if n := len(s.req.Messages); n > 0 && s.req.Messages[n-1].Role == agui.RoleTool && !s.plan.Known[s.req.Messages[n-1].ID] {
 		c.Last = s.req.Messages[n-1].ToolCallID
 	}
 	var err error
 	if !s.first {
-		if c.Answers, err = s.rt.keyed.answers(ctx, s.rt.work, s.at, s.req, s.plan.known, s.rt.Runs.responder(s.c)); err != nil {
+		if c.Answers, err = s.rt.keyed.answers(ctx, s.rt.work, s.at, s.req, s.plan.Known, s.rt.Runs.responder(s.c)); err != nil {
 			return nil, err
 		}
 		if s.answers = make(map[string]bool); c.Answers != nil {
@@ -295,9 +290,6 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	if c.Answers == nil && s.run.Definition == nil && s.run.Agent != s.run.WorkflowID { // the workflow is that of the thread's last run
 		return nil, s.rt.Unknown(s.c, "unknown_workflow", "agent or workflow", s.run.WorkflowID)
 	}
-	if c.Messages, err = s.newMessages(); err != nil {
-		return nil, err
-	}
 	if c.Attached, err = s.attached(ctx, c.Messages); err != nil {
 		return nil, err
 	}
@@ -306,7 +298,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 		c.Size += len(c.Messages[i].Stored())
 	}
 	size := c.Size
-	if m := s.edited(); m != nil {
+	if m := s.plan.Edited; m != nil {
 		size += len(m.AppendJSON(nil, agui.Stored))
 	}
 	if most := min(s.rt.cfg.MessageBytes, tail.MaxMessages(s.rt.cfg.FrameBytes)); size > most {
@@ -348,7 +340,7 @@ func (s *starting) newRun(ctx context.Context) error {
 	}
 	in := exec.Input{
 		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps, RewindTo: s.req.RewindTo,
-		HideFrom: s.plan.hideFrom, Edited: s.edited(), Kept: s.req.kept, Resumed: s.req.resumed,
+		HideFrom: s.plan.HideFrom, Edited: s.plan.Edited, Kept: s.req.kept, Resumed: s.req.resumed,
 		Overrides: s.req.Overrides,
 	}
 	if t := s.rt.cfg.Tracer; t != nil {

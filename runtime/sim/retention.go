@@ -6,6 +6,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/retention"
 	"github.com/batonrun/baton/storage"
 )
 
@@ -20,9 +21,9 @@ type retirement struct {
 func (c *callers) expire(p *process, s *Step) {
 	keep := time.Duration(s.By)
 	r := retirement{before: c.dbNow().Add(-keep).Truncate(time.Millisecond), events: s.Choice%2 == 1}
-	policy := runtime.Policy{Retention: runtime.Retention{Runs: keep}}
+	policy := retention.Policy{Retention: retention.Retention{Runs: keep}}
 	if r.events {
-		policy.Retention = runtime.Retention{Events: keep}
+		policy.Retention = retention.Retention{Events: keep}
 	}
 	c.mu.Lock()
 	at := len(c.retired)

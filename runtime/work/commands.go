@@ -46,6 +46,7 @@ func (en *Engine) DeleteAll(list []*decide.Delete) (left []bool, errs []error) {
 	var decided sync.WaitGroup
 	decided.Add(len(list))
 	for i, cmd := range list {
+		cmd.Limit = en.cfg.DeletedAtOnce
 		it := &commit.Item{Command: cmd}
 		it.Done = append(it.Done, func(err error) {
 			defer decided.Done()
