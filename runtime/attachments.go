@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -49,14 +50,11 @@ func (ul *Uploads) attachments() (*attach.Files, error) {
 
 // Add stores a file that the caller's messages can refer to. It reads the file while it stores it.
 func (ul *Uploads) Add(ctx context.Context, c Caller, up Upload) (Attachment, error) {
-	if err := c.check(); err != nil {
+	if err := ul.member.admits(c); err != nil {
 		return Attachment{}, err
 	}
 	files, err := ul.attachments()
 	if err != nil {
-		return Attachment{}, err
-	}
-	if err := ul.member.admits(); err != nil {
 		return Attachment{}, err
 	}
 	a, err := files.Add(ctx, c.Project(), c.User(), up)
@@ -141,44 +139,38 @@ func (ul *Uploads) Expire(ctx context.Context, project, user string, before time
 	return ul.files.Expire(ctx, project, user, before, dry)
 }
 
-// attached finds the attachments that the user's new messages refer to. It refuses the request if a message behind
+// attach finds the attachments that the user's new messages refer to. It refuses the request if a message behind
 // the last assistant message of its list, or an edited message, refers to a file that the user does not have. Earlier
 // messages may refer to missing files, because they are the client's memory of the thread.
-func (s *starting) attached(ctx context.Context, fresh []Message) ([]int64, error) {
+func (s *starting) attach(ctx context.Context) error {
 	if s.rt.cfg.Attachments == nil {
-		return nil, nil
+		return nil
 	}
-	var paths, now []string
-	for i := range fresh {
-		if fresh[i].Role == agui.RoleAssistant {
-			now = nil
-		}
-		if fresh[i].Role == agui.RoleUser {
-			some := s.pathsOf(&fresh[i].Message)
-			paths, now = append(paths, some...), append(now, some...)
+	var paths []string
+	now := 0 // where the paths begin that the user must have
+	for i := range s.plan.Taken {
+		switch m := &s.plan.Taken[i]; m.Role {
+		case agui.RoleAssistant:
+			now = len(paths)
+		case agui.RoleUser:
+			paths = append(paths, s.pathsOf(&m.Message)...)
 		}
 	}
 	if m := s.plan.Edited; m != nil {
-		some := s.pathsOf(m)
-		paths, now = append(paths, some...), append(now, some...)
+		paths = append(paths, s.pathsOf(m)...)
 	}
 	if len(paths) == 0 {
-		return nil, nil
+		return nil
 	}
 	found, err := s.rt.cfg.Attachments.Use(ctx, s.c.Project(), s.c.User(), paths)
-	if err != nil {
-		return nil, err
-	}
-	keys, there := make([]int64, len(found)), make(map[string]bool, len(found))
+	there := make(map[string]bool, len(found))
 	for i := range found {
-		keys[i], there[found[i].Path] = found[i].Key, true
+		s.attached, there[found[i].Path] = append(s.attached, found[i].Key), true
 	}
-	for _, path := range now {
-		if !there[path] {
-			return nil, attach.ErrNotFound
-		}
+	if err == nil && slices.ContainsFunc(paths[now:], func(path string) bool { return !there[path] }) {
+		err = attach.ErrNotFound
 	}
-	return keys, nil
+	return err
 }
 
 // pathsOf returns the paths in the project that a message refers to. A reference to another bucket is never the

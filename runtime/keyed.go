@@ -9,11 +9,8 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
-	"github.com/batonrun/baton/runtime/work"
 )
 
 // lists are the store's methods that requests call directly; each method about one project takes the project.
@@ -87,8 +84,20 @@ func (k keyed) asked(ctx context.Context, g grant, may func(*data.Interrupt) boo
 	return tail.AllAsked(ctx, k.byKey, g.run, may)
 }
 
-func (k keyed) answers(ctx context.Context, en *work.Engine, g grant, req *StartRequest, known map[string]bool, by exec.Responder) (*decide.Answers, error) {
-	return en.Offers.AnswersOf(ctx, k.byKey, g.thread, req.Resume, req.Messages, known, by)
+// readAnswers prepares the answers in a request for a run.
+func (s *starting) readAnswers(ctx context.Context) (err error) {
+	if !s.first {
+		s.replies, err = s.rt.work.Offers.AnswersOf(ctx, s.rt.keyed.byKey, s.at.thread, s.req.Resume, s.req.Messages, s.plan.Known, s.rt.Runs.responder(s.c))
+		s.answers = make(map[string]bool)
+	}
+	if s.replies != nil {
+		for _, r := range s.replies.Replies {
+			s.answers[r.Interrupt] = true
+		}
+	} else if err == nil && s.run.Definition == nil && s.run.Agent != s.run.WorkflowID { // the workflow is that of the thread's last run
+		err = s.rt.Unknown(s.c, "unknown_workflow", "agent or workflow", s.run.WorkflowID)
+	}
+	return err
 }
 
 func (k keyed) spans(ctx context.Context, g grant) ([]data.Span, error) {

@@ -15,7 +15,8 @@ import (
 func (s *starting) reconcile(ctx context.Context) (err error) {
 	req := reconcile.Request{
 		Messages: s.req.Messages, ContextItemIDs: s.req.ContextItemIDs, RewindTo: s.req.RewindTo,
-		Edits: s.req.Edits, Resumes: len(s.req.Resume) > 0, RollsBack: s.req.Multitask == RollbackRuns,
+		Edits: s.req.Edits, MaxBytes: min(s.rt.cfg.MessageBytes, tail.MaxMessages(s.rt.cfg.FrameBytes)),
+		Resumes: len(s.req.Resume) > 0, RollsBack: s.req.Multitask == RollbackRuns,
 	}
 	have := reconcile.Thread{New: s.first, LastSeq: s.th.LastSeq}
 	if ids := req.Named(); !s.first && len(ids) > 0 {
@@ -23,7 +24,7 @@ func (s *starting) reconcile(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if s.plan = reconcile.Compare(&req, &have); s.plan.NeedsThread {
+	if s.plan, err = reconcile.Compare(&req, &have); s.plan.NeedsThread {
 		if have.Open, have.Shown, err = s.rt.keyed.openAndShown(ctx, s.at); err != nil {
 			return err
 		}
@@ -36,9 +37,9 @@ func (s *starting) reconcile(ctx context.Context) (err error) {
 			}
 		}
 		have.Read, have.Whole = true, len(have.Shown) < tail.LatestMessages
-		s.plan = reconcile.Compare(&req, &have)
+		s.plan, err = reconcile.Compare(&req, &have)
 	}
-	return s.plan.Take(&req)
+	return err
 }
 
 // recall finds the calls that the request answered when it was first made, and the ids that its messages without an

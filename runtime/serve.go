@@ -99,10 +99,13 @@ func (mb *Member) Err() error {
 // Stopping reports whether Shutdown was called.
 func (mb *Member) Stopping() bool { return mb.work.Stopping() }
 
-// admits refuses requests that write while the runtime stops or the database does not commit, so that they do not
+// admits refuses the zero Caller, and requests that write while the runtime stops or the database does not commit, so that they do not
 // pile up.
-func (mb *Member) admits() error {
-	if mb.Stopping() {
+func (mb *Member) admits(c Caller) error {
+	switch {
+	case c.role == 0:
+		return ErrNobody
+	case mb.Stopping():
 		return ErrStopping
 	}
 	return mb.writes()

@@ -63,37 +63,30 @@ type StartRequest struct {
 // stored, and already claimed if its thread and a slot are free; with multitask interrupt or rollback it blocks until
 // the replaced runs are over. If it refuses, it fails with an *Error and nothing has changed, unless the Code is
 // outcome_unknown: then the run may still begin later, and the caller must not change any data that req refers to.
-func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (Started, error) {
-	if err := cmp.Or(c.check(), rt.Member.admits()); err != nil {
+func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (started Started, err error) {
+	if err := rt.Member.admits(c); err != nil {
 		return Started{}, err
 	}
-	return withTimeout(rt, func() (Started, error) {
-		s := starting{rt: rt, c: c, req: &req}
-		if err := s.check(); err != nil {
-			return s.refused(ctx, err)
-		}
-		if rt.cfg.Tracer == nil {
-			return s.start(ctx)
-		}
-		traced, end := rt.cfg.Tracer.Begin(ctx, Op{Kind: OpStart, Name: req.Agent + req.WorkflowID + req.Tool, Run: req.RunID, Thread: req.ThreadID})
-		started, err := s.start(traced)
-		end(End{Run: started.RunID, Thread: started.ThreadID, Err: err})
-		return started, err
-	}, req.Late)
-}
-
-// start prepares the request and has it decided, again if the thread has changed meanwhile.
-func (s *starting) start(ctx context.Context) (Started, error) {
-	for attempt := 0; ; {
-		*s = starting{rt: s.rt, c: s.c, req: s.req}
+	s := &starting{rt: rt, c: c, req: &req}
+	if err := s.check(); err != nil {
+		return s.refused(ctx, err)
+	}
+	if rt.cfg.Tracer != nil {
+		var end func(End)
+		ctx, end = rt.cfg.Tracer.Begin(ctx, Op{Kind: OpStart, Name: req.Agent + req.WorkflowID + req.Tool, Run: req.RunID, Thread: req.ThreadID})
+		defer func() { end(End{Run: started.RunID, Thread: started.ThreadID, Err: err}) }()
+	}
+	for attempt := 0; ; { // again if the thread has changed meanwhile
+		s = &starting{rt: rt, c: c, req: &req}
 		cmd, err := s.prepare(ctx)
 		prepared := err == nil // all checks before the decision have passed
+		var out *decide.Decided
 		if prepared {
-			s.out, err = s.rt.work.Start(ctx, cmd)
+			out, err = rt.work.Start(ctx, cmd, s.late)
 		}
 		switch {
 		case err == nil:
-			return s.accepted(ctx)
+			return s.accepted(ctx, out)
 		case errors.Is(err, decide.ErrStale) && ctx.Err() == nil:
 		case errors.Is(err, ErrUnavailable) && attempt < readAttempts && ctx.Err() == nil: // nothing has been decided
 			commit.Pause(ctx, attempt)
@@ -106,14 +99,23 @@ func (s *starting) start(ctx context.Context) (Started, error) {
 	}
 }
 
+// late answers a request that is accepted after StartRun has failed with outcome_unknown.
+func (s *starting) late(out *decide.Decided) {
+	if started, err := s.accepted(context.Background(), out); err == nil && s.req.Late != nil {
+		s.req.Late(started)
+	}
+}
+
 // accepted ends the runs that the request replaces, and answers it.
-func (s *starting) accepted(ctx context.Context) (Started, error) {
+func (s *starting) accepted(ctx context.Context, out *decide.Decided) (Started, error) {
+	s.out = out
 	if s.out.Run.Key == s.run.Key { // otherwise the request answered or repeated another run
-		for _, r := range s.out.Run.Replaces {
-			run := RunHead{Key: r.RunKey, ThreadKey: s.out.Thread, Project: s.c.project, Generation: r.Generation}
-			if s.rt.work.CancelAll([]RunHead{run}, decide.By{}) != nil {
-				break // the run waits for its cancellation, also after a crash
-			}
+		replaced := make([]RunHead, len(s.out.Run.Replaces))
+		for i, r := range s.out.Run.Replaces {
+			replaced[i] = RunHead{Key: r.RunKey, ThreadKey: s.out.Thread, Project: s.c.project, Generation: r.Generation}
+		}
+		if len(replaced) > 0 { // after an error the run waits for their cancellation, also after a crash
+			_ = s.rt.carryThrough(func() error { return s.rt.work.CancelAll(replaced, decide.By{}) })
 		}
 	}
 	if s.out.Started.Replayed {
@@ -242,12 +244,14 @@ type starting struct {
 	req *StartRequest
 	out *decide.Decided
 
-	th    data.Thread
-	at    grant // grant of th, unless the request begins it
-	first bool  // the thread does not exist yet
-	run   data.Run
-	plan  reconcile.Plan
+	th       data.Thread
+	at       grant // grant of th, unless the request begins it
+	first    bool  // the thread does not exist yet
+	run      data.Run
+	plan     reconcile.Plan
+	attached []int64 // keys of attachments that its messages refer to
 
+	replies *decide.Answers
 	answers map[string]bool // the interrupts that the request answers, including calls of the client's own tools
 }
 
@@ -260,14 +264,15 @@ func (s *starting) started() Started {
 
 // prepare reads the data that the decision is based on, and does the slow work.
 func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
-	for _, read := range []func(context.Context) error{s.readThread, s.reconcile, s.newRun} {
-		if err := read(ctx); err != nil {
+	for _, step := range []func(context.Context) error{s.readThread, s.reconcile, s.newRun, s.readAnswers, s.attach} {
+		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}
 	c := &decide.Start{
 		Thread: s.th, New: s.first, Run: s.run, Named: s.req.RunID != "", BodyHash: s.req.BodyHash,
-		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(&s.run.RunHead), Edit: s.plan.HideFrom > 0, Messages: s.plan.Taken,
+		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(&s.run.RunHead), Edit: s.plan.HideFrom > 0,
+		Messages: s.plan.Taken, Size: s.plan.Size, Attached: append(s.attached, s.req.results...), Answers: s.replies,
 		Lost: s.plan.Lost, By: s.rt.by(s.c, "start"),
 	}
 	for _, e := range s.req.Resume {
@@ -275,34 +280,6 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	}
 	if n := len(s.req.Messages); n > 0 && s.req.Messages[n-1].Role == agui.RoleTool && !s.plan.Known[s.req.Messages[n-1].ID] {
 		c.Last = s.req.Messages[n-1].ToolCallID
-	}
-	var err error
-	if !s.first {
-		if c.Answers, err = s.rt.keyed.answers(ctx, s.rt.work, s.at, s.req, s.plan.Known, s.rt.Runs.responder(s.c)); err != nil {
-			return nil, err
-		}
-		if s.answers = make(map[string]bool); c.Answers != nil {
-			for _, r := range c.Answers.Replies {
-				s.answers[r.Interrupt] = true
-			}
-		}
-	}
-	if c.Answers == nil && s.run.Definition == nil && s.run.Agent != s.run.WorkflowID { // the workflow is that of the thread's last run
-		return nil, s.rt.Unknown(s.c, "unknown_workflow", "agent or workflow", s.run.WorkflowID)
-	}
-	if c.Attached, err = s.attached(ctx, c.Messages); err != nil {
-		return nil, err
-	}
-	c.Attached = append(c.Attached, s.req.results...)
-	for i := range c.Messages {
-		c.Size += len(c.Messages[i].Stored())
-	}
-	size := c.Size
-	if m := s.plan.Edited; m != nil {
-		size += len(m.AppendJSON(nil, agui.Stored))
-	}
-	if most := min(s.rt.cfg.MessageBytes, tail.MaxMessages(s.rt.cfg.FrameBytes)); size > most {
-		return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", most)
 	}
 	return c, nil
 }

@@ -107,19 +107,20 @@ func checkAttachments(index int, m *agui.Message) error {
 	return nil
 }
 
-// Take sets the messages that the thread takes. Attachment references are checked here, and only for these messages and an edit, because a
+// take sets the messages that the thread takes. Attachment references are checked here, and only for these messages and an edit, because a
 // client repeats earlier messages as it received them.
-func (p *Plan) Take(req *Request) error {
+func (p *Plan) take(req *Request) error {
+	size := 0
 	if p.edit >= 0 {
-		m, err := take(p.edit, &req.Messages[p.edit])
+		m, err := unclaimed(p.edit, &req.Messages[p.edit])
 		if err != nil {
 			return err
 		}
-		p.Edited = &m
+		p.Edited, size = &m, len(m.AppendJSON(nil, agui.Stored))
 	}
 	named := make(map[string]bool)
 	for _, i := range p.fresh {
-		m, err := take(i, &req.Messages[i])
+		m, err := unclaimed(i, &req.Messages[i])
 		if err != nil {
 			return err
 		}
@@ -129,13 +130,17 @@ func (p *Plan) Take(req *Request) error {
 		}
 		named[m.ID] = true
 		p.Taken = append(p.Taken, data.Message{State: data.MessageQueued, ContextItemIDs: req.ContextItemIDs, Message: m})
+		p.Size += len(p.Taken[len(p.Taken)-1].Stored())
+	}
+	if p.Size+size > req.MaxBytes {
+		return data.Refuse(data.KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", req.MaxBytes)
 	}
 	return nil
 }
 
-// take returns the client's message at that index without the members that only Baton and agents may set, those of its metadata and opaque
+// unclaimed returns the client's message at that index without the members that only Baton and agents may set, those of its metadata and opaque
 // values, and with {} for the missing arguments of a call.
-func take(i int, of *agui.Message) (agui.Message, error) {
+func unclaimed(i int, of *agui.Message) (agui.Message, error) {
 	m := *of
 	m.EncryptedValue, m.Metadata = "", anonymous(m.Metadata)
 	m.ToolCalls = slices.Clone(m.ToolCalls)

@@ -15,6 +15,7 @@ type Request struct {
 	ContextItemIDs []string
 	RewindTo       string
 	Edits          bool // see runtime.StartRequest
+	MaxBytes       int  // of the messages that the thread takes
 	Resumes        bool // it answers interrupts
 	RollsBack      bool // it rolls open runs back
 }
@@ -43,7 +44,8 @@ type Plan struct {
 	HideFrom int64           // the seq of the first message that an edit, or a request for another answer, hides; 0 for none
 	Lost     bool            // the thread does not show the message to rewind to
 
-	// Take sets the rest.
+	// The rest is set if the thread was read as far as needed.
+	Size   int            // of Taken, in bytes
 	Taken  []data.Message // the messages that the thread takes, as queued rows and without their claims
 	Edited *agui.Message  // the new content of an earlier message, nil when there is none
 	Minted []string       // new ids of messages that came without an id, or with one that the thread has
@@ -59,8 +61,8 @@ type comparison struct {
 	Plan
 }
 
-// Compare decides the meaning of a request's list of messages.
-func Compare(req *Request, have *Thread) Plan {
+// Compare decides the meaning of a request's list of messages. It refuses messages that the thread cannot take.
+func Compare(req *Request, have *Thread) (Plan, error) {
 	c := comparison{Request: req, Thread: have, rows: make(map[string]*data.MessageHead)}
 	c.Known, c.renamed, c.edit = make(map[string]bool), -1, -1
 	for i := range have.ByID {
@@ -75,7 +77,11 @@ func Compare(req *Request, have *Thread) Plan {
 	c.findRewind()
 	c.findRenamed()
 	c.takeFresh()
-	return c.Plan
+	if c.NeedsThread {
+		return c.Plan, nil
+	}
+	err := c.take(req)
+	return c.Plan, err
 }
 
 // thread reports whether the thread was read. Otherwise the plan needs that.

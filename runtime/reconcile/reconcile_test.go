@@ -92,12 +92,12 @@ func TestReconcile(t *testing.T) {
 			if test.req.RollsBack {
 				have.Open = []data.RunHead{{Key: 3}} // that of u2
 			}
-			p := Compare(&test.req, &have)
+			p, _ := Compare(&test.req, &have)
 			if got := p.describe(test.req.Messages); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 			have.Read, have.Shown, have.Open = false, nil, nil
-			if q := Compare(&test.req, &have); !q.NeedsThread && q.describe(test.req.Messages) != test.want {
+			if q, _ := Compare(&test.req, &have); !q.NeedsThread && q.describe(test.req.Messages) != test.want {
 				t.Errorf("without the thread's messages: %q", q.describe(test.req.Messages))
 			}
 		})
@@ -143,7 +143,7 @@ func TestReconcile_KnowsOnlyTheNewestMessages(t *testing.T) {
 		req := Request{Edits: true, Messages: listed(list)}
 		have := threadOf("u1=one a1 u2=two a2", req.Named())
 		have.Shown, have.Whole = have.Shown[2:], false
-		p := Compare(&req, &have)
+		p, _ := Compare(&req, &have)
 		if got := p.describe(req.Messages); got != want {
 			t.Errorf("%s: got %q, want %q", list, got, want)
 		}
@@ -156,7 +156,7 @@ func TestReconcile_LeavesOpenRuns(t *testing.T) {
 	req := Request{Edits: true, Messages: listed("u1=other")}
 	have := threadOf("u1=one a1", req.Named())
 	have.Open = []data.RunHead{{Key: 9}}
-	p := Compare(&req, &have)
+	p, _ := Compare(&req, &have)
 	if got := p.describe(req.Messages); got != "u1 renames 0" {
 		t.Errorf("got %q", got)
 	}

@@ -232,8 +232,7 @@ func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, e
 			l.Inbox.Add(1)
 		}
 	}}
-	err := en.decide(it)
-	return outcome(it), err
+	return en.ask(it, nil)
 }
 
 // Go runs f, for which Shutdown waits.
