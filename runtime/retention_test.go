@@ -87,7 +87,7 @@ func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
 	}
 }
 
-// TestALookAtWhatIsDueIsBounded limits RetirableIn by runs and by time.
+// TestALookAtWhatIsDueIsBounded limits DueIn by runs and by time.
 func TestALookAtWhatIsDueIsBounded(t *testing.T) {
 	t.Parallel()
 	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))

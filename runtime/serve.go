@@ -52,8 +52,9 @@ func (rt *Runtime) Start(ctx context.Context) error {
 // begin joins the database and starts the work: see Start.
 func (mb *Member) begin(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
-		err := mb.join(ctx)
+		err := mb.store.Join(ctx, mb.Instance, mb.cfg.Addr)
 		if err == nil {
+			mb.joined.Store(true)
 			break
 		}
 		if !data.Passes(err) || ctx.Err() != nil || mb.Stopping() {

@@ -13,7 +13,8 @@ import (
 func ReadServers(rows []data.Server) []Server {
 	list := make([]Server, len(rows))
 	for i := range rows {
-		list[i] = ReadServer(&rows[i])
+		s := readServer(&rows[i])
+		list[i] = s.in(&rows[i])
 	}
 	return list
 }

@@ -50,13 +50,6 @@ type reader struct {
 	left    int // bytes that may still be read; the last row may exceed them
 }
 
-// item is a piece, or a message of the thread.
-type item struct {
-	kind  byte
-	piece string
-	seq   int64
-}
-
 // found are the pieces and messages that were read.
 type found struct {
 	pieces   map[string]json.RawMessage
@@ -84,56 +77,54 @@ func (r *reader) sent(ctx context.Context, call *data.Prompt) (*Sent, error) {
 		return nil, nil
 	}
 	sent := &Sent{}
-	var frame, messages []item
+	var frame, messages []reference
 	for _, ref := range readReferences(call.Sent) {
 		switch ref.Kind {
 		case refMessages:
-			for seq := ref.First; seq <= ref.Last; seq++ {
-				messages = append(messages, item{kind: ref.Kind, seq: seq})
+			for ; ref.First <= ref.Last; ref.First++ {
+				messages = append(messages, ref)
 			}
 		case refMessage:
-			messages = append(messages, item{kind: ref.Kind, piece: ref.Piece})
+			messages = append(messages, ref)
 		default:
-			frame = append(frame, item{kind: ref.Kind, piece: ref.Piece})
+			frame = append(frame, ref)
 		}
 	}
 	if err := r.frame(ctx, frame, sent); err != nil {
 		return nil, err
 	}
-	var changes []plugins.PromptChange
 	if call.Changes != nil {
-		if err := json.Unmarshal(call.Changes, &changes); err != nil {
+		if err := json.Unmarshal(call.Changes, &sent.Changes); err != nil {
 			return nil, err
 		}
 	}
-	sent.Changes = changes
 	if err := r.conversation(ctx, messages, sent); err != nil {
 		return nil, err
 	}
 	sent.Tools = slices.DeleteFunc(sent.Tools, func(t plugins.PromptTool) bool {
-		return slices.ContainsFunc(changes, func(c plugins.PromptChange) bool { return c.Kind == plugins.PromptLeftOut && c.Of == t.Name })
+		return slices.ContainsFunc(sent.Changes, func(c plugins.PromptChange) bool { return c.Kind == plugins.PromptLeftOut && c.Of == t.Name })
 	})
 	return sent, nil
 }
 
 // frame reads all but the messages.
-func (r *reader) frame(ctx context.Context, items []item, sent *Sent) error {
+func (r *reader) frame(ctx context.Context, items []reference, sent *Sent) error {
 	f, err := r.read(ctx, items)
 	if err != nil {
 		return err
 	}
 	var instructions []string
 	for _, it := range items {
-		body := f.pieces[it.piece]
+		body := f.pieces[it.Piece]
 		switch {
 		case body == nil:
-		case it.kind == refInstructions:
+		case it.Kind == refInstructions:
 			var text string
 			if err := json.Unmarshal(body, &text); err != nil {
 				return err
 			}
 			instructions = append(instructions, text)
-		case it.kind == refOffer:
+		case it.Kind == refOffer:
 			var offer offerPiece
 			if err := json.Unmarshal(body, &offer); err != nil {
 				return err
@@ -147,7 +138,7 @@ func (r *reader) frame(ctx context.Context, items []item, sent *Sent) error {
 }
 
 // conversation reads the messages, the last ones first.
-func (r *reader) conversation(ctx context.Context, items []item, sent *Sent) error {
+func (r *reader) conversation(ctx context.Context, items []reference, sent *Sent) error {
 	removed, cut := false, 0
 	for end := len(items); end > 0 && cut == 0; end -= readAtOnce {
 		some := items[max(end-readAtOnce, 0):end]
@@ -186,14 +177,14 @@ func (r *reader) conversation(ctx context.Context, items []item, sent *Sent) err
 }
 
 // message returns a message that was read. Its ID is that of the thread's message, and empty for a piece.
-func (f *found) message(it item, thread int64) (said Said, ok bool, err error) {
-	if it.kind == refMessages {
-		if m := f.messages[it.seq]; m != nil {
+func (f *found) message(it reference, thread int64) (said Said, ok bool, err error) {
+	if it.Kind == refMessages {
+		if m := f.messages[it.First]; m != nil {
 			return Said{Message: m.Message}, true, nil
 		}
-		it.piece = FormerID(thread, it.seq)
+		it.Piece = FormerID(thread, it.First)
 	}
-	body := f.pieces[it.piece]
+	body := f.pieces[it.Piece]
 	if body == nil {
 		return said, false, nil
 	}
@@ -202,15 +193,15 @@ func (f *found) message(it item, thread int64) (said Said, ok bool, err error) {
 }
 
 // read reads pieces and messages as long as bytes are left.
-func (r *reader) read(ctx context.Context, items []item) (*found, error) {
+func (r *reader) read(ctx context.Context, items []reference) (*found, error) {
 	f := &found{make(map[string]json.RawMessage), make(map[int64]*data.Message), true}
 	var ids []string
 	var seqs []int64
 	for _, it := range items {
-		if it.kind == refMessages {
-			seqs = append(seqs, it.seq)
-		} else if !slices.Contains(ids, it.piece) {
-			ids = append(ids, it.piece)
+		if it.Kind == refMessages {
+			seqs = append(seqs, it.First)
+		} else if !slices.Contains(ids, it.Piece) {
+			ids = append(ids, it.Piece)
 		}
 	}
 	for len(seqs) > 0 && r.left > 0 {
@@ -221,7 +212,10 @@ func (r *reader) read(ctx context.Context, items []item) (*found, error) {
 		for i := range p.Rows {
 			m := &p.Rows[i]
 			f.messages[m.Seq] = m
-			r.left -= len(m.Content) + len(m.Parts) + sizeOfCalls(m.ToolCalls)
+			r.left -= len(m.Content) + len(m.Parts)
+			for _, c := range m.ToolCalls {
+				r.left -= len(c.Arguments)
+			}
 		}
 		if !p.More {
 			for _, seq := range seqs { // an edit has replaced it, or it is gone
@@ -254,22 +248,12 @@ func (r *reader) read(ctx context.Context, items []item) (*found, error) {
 	return f, nil
 }
 
-func sizeOfCalls(calls []agui.ToolCall) (n int) {
-	for _, c := range calls {
-		n += len(c.Arguments)
-	}
-	return n
-}
-
 // answer reads an answer.
 func (r *reader) answer(ctx context.Context, refs string) (*Answered, error) {
 	if refs == "" {
 		return nil, nil
 	}
-	var items []item
-	for _, ref := range readReferences(refs) {
-		items = append(items, item{kind: ref.Kind, piece: ref.Piece, seq: ref.First})
-	}
+	items := readReferences(refs)
 	r.left = maxSent
 	f, err := r.read(ctx, items)
 	if err != nil {
@@ -277,9 +261,9 @@ func (r *reader) answer(ctx context.Context, refs string) (*Answered, error) {
 	}
 	answer := &Answered{}
 	for _, it := range items {
-		if m := f.messages[it.seq]; m != nil {
+		if m := f.messages[it.First]; m != nil {
 			answer.Add(&m.Message)
-		} else if body := f.pieces[it.piece]; body != nil && it.kind == refAnswer {
+		} else if body := f.pieces[it.Piece]; body != nil && it.Kind == refAnswer {
 			err = json.Unmarshal(body, answer)
 		}
 	}

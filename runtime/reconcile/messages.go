@@ -60,23 +60,15 @@ func checkForm(i int, m *agui.Message) error {
 	return nil
 }
 
-// checkContent refuses a new message without content: of a person or a client always, else if it has unknown members, which may be
+// checkContent refuses a new message without content or attachments: of a person or a client always, else if it has unknown members, which may be
 // its content in another API's form.
 func checkContent(i int, m *agui.Message) error {
 	if hasContent(m) || m.Role == agui.RoleActivity || len(m.ToolCalls) > 0 || m.EncryptedValue != "" {
 		return nil
 	}
-	var metadata struct {
-		Attachments []json.RawMessage `json:"attachments"`
-	}
-	if json.Unmarshal(m.Metadata, &metadata) == nil && len(metadata.Attachments) > 0 {
+	agents := m.Role == agui.RoleAssistant || m.Role == agui.RoleReasoning || m.Role == agui.RoleTool
+	if agents && m.Extra == nil {
 		return nil
-	}
-	switch m.Role {
-	case agui.RoleAssistant, agui.RoleReasoning, agui.RoleTool:
-		if m.Extra == nil {
-			return nil
-		}
 	}
 	return data.RefuseAt(fmt.Sprintf("/messages/%d/content", i), "invalid_content", "Message content must not be empty")
 }
@@ -85,26 +77,26 @@ func hasContent(m *agui.Message) bool {
 	return strings.TrimSpace(m.Content) != "" || m.Parts != nil && string(m.Parts) != "[]"
 }
 
-// checkAttachments refuses malformed attachment references in the request's message at that index.
-func checkAttachments(index int, m *agui.Message) error {
+// checkAttachments counts the attachment references in the request's message at that index, and refuses malformed ones.
+func checkAttachments(index int, m *agui.Message) (int, error) {
 	var metadata struct {
 		Attachments json.RawMessage `json:"attachments"`
 	}
 	if m.Metadata == nil || json.Unmarshal(m.Metadata, &metadata) != nil || len(metadata.Attachments) == 0 || string(metadata.Attachments) == "null" {
-		return nil
+		return 0, nil
 	}
 	place := fmt.Sprintf("/messages/%d/metadata/attachments", index)
 	var list []json.RawMessage
 	if json.Unmarshal(metadata.Attachments, &list) != nil {
-		return data.RefuseAt(place, "invalid_message", "metadata.attachments must be an array")
+		return 0, data.RefuseAt(place, "invalid_message", "metadata.attachments must be an array")
 	}
 	for i, raw := range list {
 		var a plugins.Attachment
 		if json.Unmarshal(raw, &a) != nil || a.Path == "" {
-			return data.RefuseAt(fmt.Sprintf("%s/%d", place, i), "invalid_message", "An attachment must be an object with a path, as its upload was answered with")
+			return 0, data.RefuseAt(fmt.Sprintf("%s/%d", place, i), "invalid_message", "An attachment must be an object with a path, as its upload was answered with")
 		}
 	}
-	return nil
+	return len(list), nil
 }
 
 // take sets the messages that the thread takes. Attachment references are checked here, and only for these messages and an edit, because a
@@ -119,6 +111,7 @@ func (p *Plan) take(req *Request) error {
 		p.Edited, size = &m, len(m.AppendJSON(nil, agui.Stored))
 	}
 	named := make(map[string]bool)
+	p.Taken = make([]data.Message, 0, len(p.fresh))
 	for _, i := range p.fresh {
 		m, err := unclaimed(i, &req.Messages[i])
 		if err != nil {
@@ -148,7 +141,11 @@ func unclaimed(i int, of *agui.Message) (agui.Message, error) {
 		c := &m.ToolCalls[i]
 		c.Arguments, c.EncryptedValue, c.Metadata = cmp.Or(c.Arguments, "{}"), "", anonymous(c.Metadata)
 	}
-	return m, cmp.Or(checkAttachments(i, &m), checkContent(i, of))
+	attached, err := checkAttachments(i, &m)
+	if err == nil && attached == 0 {
+		err = checkContent(i, of)
+	}
+	return m, err
 }
 
 // anonymous returns metadata without the members that only Baton writes.

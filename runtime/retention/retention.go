@@ -50,8 +50,7 @@ type Retired struct {
 // Due counts for each project the data whose retention is over, and changes nothing. It only reads the
 // database, so a server may be using it.
 func Due(ctx context.Context, db data.Retainer, p Policy, now time.Time) ([]Retired, error) {
-	s := sweep{db: db, policy: p, now: now}
-	return s.all(ctx)
+	return (&sweep{db: db, policy: p, now: now}).all(ctx)
 }
 
 // DueIn is Due for one project. It reads at most most runs and stops when ctx ends; whole reports whether
@@ -80,15 +79,14 @@ type Remover func(list []*decide.Delete) (left []bool, errs []error, err error)
 // janitor it yields. lag is for how many nanoseconds the data at work should have been gone, 0 in the end.
 func Retire(ctx context.Context, db data.Retainer, p Policy, now time.Time, lag *atomic.Int64, remove Remover) ([]Retired, error) {
 	defer lag.Store(0)
-	s := sweep{db: db, policy: p, now: now, lag: lag, remove: func(list []*decide.Delete) (left []bool, errs []error, err error) {
+	return (&sweep{db: db, policy: p, now: now, lag: lag, remove: func(list []*decide.Delete) (left []bool, errs []error, err error) {
 		begun := time.Now()
 		if left, errs, err = remove(list); err != nil {
 			return nil, nil, err
 		}
 		pause(ctx, time.Since(begun))
 		return left, errs, janitor.Yield(ctx)
-	}}
-	return s.all(ctx)
+	}}).all(ctx)
 }
 
 // Alone is Retire on a database that no server uses. It fails with a *data.HeldError if one does. It waits for a lease to find out
@@ -113,7 +111,7 @@ func Alone(ctx context.Context, db interface {
 	}
 	defer func() { err = errors.Join(err, db.Leave(context.WithoutCancel(ctx))) }()
 	n := int64(0)
-	s := sweep{db: found, policy: p, now: now, remove: func(list []*decide.Delete) (left []bool, errs []error, err error) {
+	return (&sweep{db: found, policy: p, now: now, remove: func(list []*decide.Delete) (left []bool, errs []error, err error) {
 		n++
 		outs, asks := make([]*decide.Decided, len(list)), make([]data.Ask, len(list))
 		for i, cmd := range list {
@@ -135,8 +133,7 @@ func Alone(ctx context.Context, db interface {
 			left, errs = append(left, out.Refused == nil && out.Removed.Left), append(errs, out.Refused)
 		}
 		return left, errs, nil
-	}}
-	return s.all(ctx)
+	}}).all(ctx)
 }
 
 // pause waits for d, or until ctx ends.

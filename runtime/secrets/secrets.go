@@ -41,7 +41,12 @@ func (s *Cache) Secret(ctx context.Context, purpose string) (string, error) {
 		return got.value, nil
 	}
 	at := time.Now()
-	value, err := readOrMake(ctx, s.store, purpose)
+	value, err := s.store.Secret(ctx, purpose)
+	if errors.Is(err, data.ErrNotFound) { // of those that are made at once, one is stored and used by all
+		if err = s.store.PutSecret(ctx, purpose, rand.Text()); err == nil {
+			value, err = s.store.Secret(ctx, purpose)
+		}
+	}
 	if err != nil {
 		return "", data.Unavailable(err)
 	}
@@ -59,17 +64,4 @@ func (s *Cache) Reset(ctx context.Context) error {
 	defer s.mu.Unlock()
 	s.reset = time.Now()
 	return data.Unavailable(err)
-}
-
-// readOrMake returns the secret of a purpose, and makes it when there is none. When several callers make it at
-// once, one secret is kept and returned to all of them.
-func readOrMake(ctx context.Context, s data.Secrets, purpose string) (string, error) {
-	secret, err := s.Secret(ctx, purpose)
-	if !errors.Is(err, data.ErrNotFound) {
-		return secret, err
-	}
-	if err := s.PutSecret(ctx, purpose, rand.Text()); err != nil {
-		return "", err
-	}
-	return s.Secret(ctx, purpose)
 }
