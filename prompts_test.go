@@ -21,8 +21,8 @@ import (
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 	"github.com/batonrun/baton/plugins/llm/provider"
 	"github.com/batonrun/baton/plugins/tools"
+	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/prompts"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -134,7 +134,7 @@ func (a *asker) seenByUser(run string, c wire.WholeModelCall) {
 		return
 	}
 	want := *c.Sent
-	want.Hidden = &prompts.HiddenPrompt{SystemBytes: len(want.System), Tools: len(want.Tools)}
+	want.Hidden = &runtime.HiddenPrompt{SystemBytes: len(want.System), Tools: len(want.Tools)}
 	for _, tool := range want.Tools {
 		want.Hidden.ToolBytes += len(tool.Description) + len(tool.Parameters)
 	}

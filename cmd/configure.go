@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batonrun/baton/config"
-	"github.com/batonrun/baton/runtime/queue"
+	"github.com/batonrun/baton/runtime"
 )
 
 func configCommand() *cobra.Command {
@@ -21,10 +21,10 @@ func configCommand() *cobra.Command {
 				return err
 			}
 			if cfg.Limits.Runs == 0 {
-				cfg.Limits.Runs = queue.Carried()
+				cfg.Limits.Runs = runtime.Carried()
 			}
 			if cfg.Limits.RunsBytes == 0 {
-				cfg.Limits.RunsBytes = config.Size(queue.CarriedBytes())
+				cfg.Limits.RunsBytes = config.Size(runtime.CarriedBytes())
 			}
 			return cfg.WriteYAML(cmd.OutOrStdout())
 		},

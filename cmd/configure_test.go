@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batonrun/baton/runtime/queue"
+	"github.com/batonrun/baton/runtime"
 )
 
 func TestConfig_FlagsOverrideEnvironmentOverridesFile(t *testing.T) {
@@ -32,7 +32,7 @@ func TestConfig_FlagsOverrideEnvironmentOverridesFile(t *testing.T) {
 func TestConfig_PrintsCapacity(t *testing.T) {
 	t.Chdir(t.TempDir())
 	got := baton(t.Context(), "config").want(t, 0).stdout
-	for _, want := range []string{fmt.Sprintf("  runs: %d\n", queue.Carried()), fmt.Sprintf("  runs_bytes: %dMiB\n", queue.CarriedBytes()>>20)} {
+	for _, want := range []string{fmt.Sprintf("  runs: %d\n", runtime.Carried()), fmt.Sprintf("  runs_bytes: %dMiB\n", runtime.CarriedBytes()>>20)} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/runtime/fleet"
+	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/certs"
@@ -222,7 +222,7 @@ func (d *doctor) cluster(ctx context.Context, database string) {
 		d.fault("servers", "The servers of the cluster cannot be read: %v.", err)
 		return
 	}
-	list := fleet.ReadServers(rows)
+	list := runtime.ServersOf(rows)
 	for i := range list {
 		s := &list[i]
 		about := cmp.Or(s.Role, config.RoleAll)
@@ -238,7 +238,7 @@ func (d *doctor) cluster(ctx context.Context, database string) {
 			d.note("servers", "Hints of the other servers do not reach %s, so it learns up to a second later what concerns it. See its log.", cmp.Or(s.Name, s.ID))
 		}
 	}
-	for _, difference := range fleet.Differences(list) {
+	for _, difference := range runtime.Differences(list) {
 		d.note("servers", "%s.", difference)
 	}
 }

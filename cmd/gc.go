@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batonrun/baton/runtime/queue"
+	"github.com/batonrun/baton/runtime"
 )
 
 const (
@@ -41,7 +41,7 @@ func tuneGC() (stop func()) {
 		return func() {}
 	}
 	before := debug.SetMemoryLimit(-1)
-	g := &gcTuner{before: before, limit: before, max: min(before, queue.Memory()/10*9), ballast: make([]byte, minHeadroom)}
+	g := &gcTuner{before: before, limit: before, max: min(before, runtime.Memory()/10*9), ballast: make([]byte, minHeadroom)}
 	g.adjust()
 	stopIdle := collectIdle()
 	return func() {

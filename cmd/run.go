@@ -13,7 +13,6 @@ import (
 
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/fleet"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/admin"
 )
@@ -195,7 +194,7 @@ func findInCluster(ctx context.Context, cfg *config.Config) string {
 	if err != nil {
 		return ""
 	}
-	for _, s := range fleet.ReadServers(rows) {
+	for _, s := range runtime.ServersOf(rows) {
 		if s.Addr == "" || s.Role == runtime.Worker {
 			continue
 		}

@@ -8,8 +8,15 @@ import (
 	"github.com/batonrun/baton/runtime/prompts"
 )
 
-// ModelCall is a call of a model.
-type ModelCall = data.Prompt
+// Calls of models, as packages data and prompts define them.
+//
+//nolint:revive // each is documented there
+type (
+	ModelCall    = data.Prompt
+	SentPrompt   = prompts.Sent
+	HiddenPrompt = prompts.HiddenPrompt
+	Answered     = prompts.Answered
+)
 
 // ErrModelCallNotFound is returned for a model call that the run has not made.
 var ErrModelCallNotFound = refuse(KindNotFound, "model_call_not_found", "The run has made no such call of a model")
@@ -36,7 +43,7 @@ func interrupted(run *Run, call *ModelCall) {
 
 // ModelCall returns a call of a model by its id, with what the model was sent and its answer. Each is nil if it is not kept. On a server with
 // accounts only operators see its instructions, tools and parameters.
-func (rs *Runs) ModelCall(ctx context.Context, c Caller, name, id string) (ModelCall, *prompts.Sent, *prompts.Answered, error) {
+func (rs *Runs) ModelCall(ctx context.Context, c Caller, name, id string) (ModelCall, *SentPrompt, *Answered, error) {
 	run, err := rs.visible(ctx, c, name)
 	if err != nil {
 		return ModelCall{}, nil, nil, err

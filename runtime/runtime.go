@@ -46,6 +46,15 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
+// Carried is how many runs this machine executes at once: the default of Limits.Runs.
+func Carried() int { return queue.Carried() }
+
+// CarriedBytes is the total input of those runs in bytes: the default of Limits.RunsBytes.
+func CarriedBytes() int64 { return queue.CarriedBytes() }
+
+// Memory is how many bytes this process may use: the limit of the machine, of its control group, or its own.
+func Memory() int64 { return queue.Memory() }
+
 // Limits are the limits on runs.
 type Limits = work.Limits
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/fleet"
 )
 
@@ -44,3 +45,9 @@ func (rt *Runtime) Servers(c Caller) ([]Server, error) {
 func (rt *Runtime) Fleet() *fleet.Fleet { return rt.work.Fleet }
 
 var errServers = refuse(KindForbidden, "forbidden", "Your role may not see the servers")
+
+// ServersOf reads the descriptions of servers.
+func ServersOf(rows []data.Server) []Server { return fleet.ReadServers(rows) }
+
+// Differences says how servers differ that should be equal: one sentence each.
+func Differences(servers []Server) []string { return fleet.Differences(servers) }

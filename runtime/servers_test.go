@@ -12,7 +12,6 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/fleet"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
@@ -79,7 +78,7 @@ func TestServers_ExecuteWhatOthersAccept(t *testing.T) {
 	a.until("a knows what b offers", func() bool { return len(a.known()) == 2 && a.known()[1].Offer != nil })
 	refused(runtime.StartRequest{Agent: "hello"}, "unknown_agent", `This server does not know the agent or workflow "hello", but another one does: load the same file everywhere`)
 	refused(runtime.StartRequest{ThreadID: "continued"}, "unknown_workflow", `This server does not know the agent or workflow "lone", but another one does: load the same file everywhere`)
-	if got, want := fleet.Differences(a.known()), []string{
+	if got, want := runtime.Differences(a.known()), []string{
 		"The settings x differ between a:1 and b:1", "The definitions of the agent both differ between a:1 and b:1",
 		"Other servers have definitions that a:1 lacks: agent hello, workflow lone",
 	}; !slices.Equal(got, want) {
@@ -184,7 +183,7 @@ func TestServers_RolesAndLabels(t *testing.T) {
 	}
 	gateway, _ := member(t, url, runtime.Config{Identity: runtime.Identity{Role: runtime.Gateway, Labels: []string{"gpu"}}}, both(onGateway)...)
 	worker, _ := member(t, url, runtime.Config{}, both(plain)...)
-	if list := fleet.Differences(worker.known()); len(list) != 1 || !strings.HasPrefix(list[0], "No server with the label gpu") {
+	if list := runtime.Differences(worker.known()); len(list) != 1 || !strings.HasPrefix(list[0], "No server with the label gpu") {
 		t.Errorf("without a server that has the label: %q", list)
 	}
 	for _, s := range []runtime.Started{gateway.start("1", "any", "go"), worker.start("2", "any", "go")} {

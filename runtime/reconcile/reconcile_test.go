@@ -92,9 +92,8 @@ func TestReconcile(t *testing.T) {
 			if test.req.RollsBack {
 				have.Open = []data.RunHead{{Key: 3}} // that of u2
 			}
-			p, _ := Compare(&test.req, &have)
-			if got := p.describe(test.req.Messages); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
+			if p, _ := Compare(&test.req, &have); p.describe(test.req.Messages) != test.want {
+				t.Errorf("got %q, want %q", p.describe(test.req.Messages), test.want)
 			}
 			have.Read, have.Shown, have.Open = false, nil, nil
 			if q, _ := Compare(&test.req, &have); !q.NeedsThread && q.describe(test.req.Messages) != test.want {
@@ -143,9 +142,8 @@ func TestReconcile_KnowsOnlyTheNewestMessages(t *testing.T) {
 		req := Request{Edits: true, Messages: listed(list)}
 		have := threadOf("u1=one a1 u2=two a2", req.Named())
 		have.Shown, have.Whole = have.Shown[2:], false
-		p, _ := Compare(&req, &have)
-		if got := p.describe(req.Messages); got != want {
-			t.Errorf("%s: got %q, want %q", list, got, want)
+		if p, _ := Compare(&req, &have); p.describe(req.Messages) != want {
+			t.Errorf("%s: got %q, want %q", list, p.describe(req.Messages), want)
 		}
 	}
 }
@@ -156,8 +154,7 @@ func TestReconcile_LeavesOpenRuns(t *testing.T) {
 	req := Request{Edits: true, Messages: listed("u1=other")}
 	have := threadOf("u1=one a1", req.Named())
 	have.Open = []data.RunHead{{Key: 9}}
-	p, _ := Compare(&req, &have)
-	if got := p.describe(req.Messages); got != "u1 renames 0" {
-		t.Errorf("got %q", got)
+	if p, _ := Compare(&req, &have); p.describe(req.Messages) != "u1 renames 0" {
+		t.Errorf("got %q", p.describe(req.Messages))
 	}
 }

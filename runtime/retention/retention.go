@@ -36,6 +36,9 @@ func (p *Policy) Of(project string) Retention {
 	return p.Retention
 }
 
+// Retainer finds expired data: see [data.Retainer].
+type Retainer = data.Retainer
+
 // Retired counts the expired data of a project.
 type Retired struct {
 	Project     string `json:"project"`
@@ -49,13 +52,13 @@ type Retired struct {
 
 // Due counts for each project the data whose retention is over, and changes nothing. It only reads the
 // database, so a server may be using it.
-func Due(ctx context.Context, db data.Retainer, p Policy, now time.Time) ([]Retired, error) {
+func Due(ctx context.Context, db Retainer, p Policy, now time.Time) ([]Retired, error) {
 	return (&sweep{db: db, policy: p, now: now}).all(ctx)
 }
 
 // DueIn is Due for one project. It reads at most most runs and stops when ctx ends; whole reports whether
 // it reached the end.
-func DueIn(ctx context.Context, db data.Retainer, p Policy, project string, now time.Time, most int) (r Retired, whole bool, err error) {
+func DueIn(ctx context.Context, db Retainer, p Policy, project string, now time.Time, most int) (r Retired, whole bool, err error) {
 	s := sweep{db: db, policy: p, now: now, most: most}
 	r.Project = project
 	switch err = s.project(ctx, &r); {
@@ -77,7 +80,7 @@ type Remover func(list []*decide.Delete) (left []bool, errs []error, err error)
 // Retire removes the data that a policy has kept long enough, and returns counts, also when it fails or ctx ends. Some runs go at
 // once, long ones in parts, beside the commits of running runs, which have at least half of the time. As a duty of a
 // janitor it yields. lag is for how many nanoseconds the data at work should have been gone, 0 in the end.
-func Retire(ctx context.Context, db data.Retainer, p Policy, now time.Time, lag *atomic.Int64, remove Remover) ([]Retired, error) {
+func Retire(ctx context.Context, db Retainer, p Policy, now time.Time, lag *atomic.Int64, remove Remover) ([]Retired, error) {
 	defer lag.Store(0)
 	return (&sweep{db: db, policy: p, now: now, lag: lag, remove: func(list []*decide.Delete) (left []bool, errs []error, err error) {
 		begun := time.Now()
@@ -94,7 +97,7 @@ func Retire(ctx context.Context, db data.Retainer, p Policy, now time.Time, lag 
 func Alone(ctx context.Context, db interface {
 	data.Store
 	Unused(ctx context.Context) error
-}, found data.Retainer, p Policy, now time.Time,
+}, found Retainer, p Policy, now time.Time,
 ) (list []Retired, err error) {
 	for {
 		err := db.Unused(ctx)
@@ -148,7 +151,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // sweep goes through all projects once.
 type sweep struct {
-	db     data.Retainer
+	db     Retainer
 	policy Policy
 	now    time.Time
 	remove Remover       // nil removes nothing

@@ -5,7 +5,6 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/retention"
 	"github.com/batonrun/baton/storage"
 )
@@ -30,7 +29,7 @@ func (c *callers) expire(p *process, s *Step) {
 	c.retired = append(c.retired, r)
 	c.mu.Unlock()
 	unseen := c.anyStands() // an end that a server has decided and not committed
-	old, ok := p.store.(data.Retainer)
+	old, ok := p.store.(retention.Retainer)
 	if !ok {
 		old = p.store.(*storage.DB).Retention
 	}

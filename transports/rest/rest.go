@@ -6,7 +6,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/retention"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
@@ -21,7 +20,7 @@ type Transport struct {
 	Version string              // the server's version
 	// Retention is the policy that Retainer applies. Nil for a server that shows none.
 	Retention *retention.Policy
-	Retainer  data.Retainer
+	Retainer  retention.Retainer
 }
 
 // Routes are the routes of runs, threads and offers.

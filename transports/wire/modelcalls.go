@@ -7,7 +7,6 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/prompts"
 )
 
 // ModelCall is a model call of a run.
@@ -68,7 +67,7 @@ type SentPrompt struct {
 	Parameters json.RawMessage        `json:"parameters" type:"object"` // The parameters that are set, such as `temperature`.
 	Changes    []plugins.PromptChange `json:"changes"`                  // Differences between the log and the prompt.
 	// Sizes of the instructions and tools, for users and viewers, who do not see them. Absent for operators.
-	Hidden *prompts.HiddenPrompt `json:"hidden,omitempty"`
+	Hidden *runtime.HiddenPrompt `json:"hidden,omitempty"`
 }
 
 // SentMessage is a message of a prompt.
@@ -89,7 +88,7 @@ type ModelAnswer struct {
 }
 
 // NewWholeModelCall returns the resource of a call of a model with its prompt and answer, which can be nil.
-func NewWholeModelCall(c *runtime.ModelCall, sent *prompts.Sent, answer *prompts.Answered, costs func([]agui.TokenUsage) *float64) (WholeModelCall, error) {
+func NewWholeModelCall(c *runtime.ModelCall, sent *runtime.SentPrompt, answer *runtime.Answered, costs func([]agui.TokenUsage) *float64) (WholeModelCall, error) {
 	call := WholeModelCall{ModelCall: NewModelCall(c, costs)}
 	if answer != nil {
 		call.Answered = &ModelAnswer{answer.Text, answer.Reasoning, list(answer.Calls), orNull(c.FinishReason)}

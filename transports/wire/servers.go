@@ -6,7 +6,6 @@ import (
 
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/fleet"
 )
 
 // Servers are the live servers of the database. The responding server is first.
@@ -41,7 +40,7 @@ func NewServers(list []runtime.Server) Servers {
 	for i := range list {
 		s.Servers[i] = newServer(&list[i])
 	}
-	s.Warnings = append(s.Warnings, fleet.Differences(list)...)
+	s.Warnings = append(s.Warnings, runtime.Differences(list)...)
 	return s
 }
 
