@@ -37,7 +37,7 @@ func (en *Engine) Start(ctx context.Context, c *decide.Start, late func(*decide.
 		it, err := en.starting(ctx, c, reserved)
 		if err == nil {
 			it.Bytes += c.Bytes()
-			out, err = en.ask(it, after)
+			out, err = ask(en, it, after)
 		} else {
 			after(nil, err, false)
 		}
@@ -46,7 +46,7 @@ func (en *Engine) Start(ctx context.Context, c *decide.Start, late func(*decide.
 		}
 	}
 	it := &commit.Item{Owner: quota.OwnerOf(c.Thread.Project, c.Thread.User), Command: c, Bytes: c.Bytes()}
-	return en.ask(it, after)
+	return ask(en, it, after)
 }
 
 // starting prepares the start of a run that has a reservation, together with its claim.

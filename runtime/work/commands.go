@@ -41,11 +41,11 @@ func outcome(it *commit.Item) *decide.Decided {
 
 // Ask is Decide for a request, which must not wait for a stuck database: Ask then fails with outcome_unknown.
 func (en *Engine) Ask(of quota.Owner, cmd decide.Command) (*decide.Decided, error) {
-	return en.ask(&commit.Item{Owner: of, Command: cmd}, nil)
+	return ask(en, &commit.Item{Owner: of, Command: cmd}, nil)
 }
 
 // ask is Ask for an item. It calls after, if not nil, with the outcome: before it returns, or late, if it has failed with outcome_unknown.
-func (en *Engine) ask(it *commit.Item, after func(out *decide.Decided, err error, late bool)) (*decide.Decided, error) {
+func ask(en *Engine, it *commit.Item, after func(out *decide.Decided, err error, late bool)) (*decide.Decided, error) {
 	done, stuck := make(chan error, 1), en.Commits.Stuck()
 	it.Done = append(it.Done, func(err error) { done <- err })
 	en.Commits.Add(it)
