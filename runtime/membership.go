@@ -28,15 +28,6 @@ type Member struct {
 	unbegun  atomic.Pointer[error] // the error of a start that continued after Start returned
 }
 
-// join makes this an instance that writes.
-func (mb *Member) join(ctx context.Context) error {
-	if err := mb.store.Join(ctx, mb.Instance, mb.cfg.Addr); err != nil {
-		return err
-	}
-	mb.joined.Store(true)
-	return nil
-}
-
 // leave lets others take over this instance's work at once.
 func (mb *Member) leave() {
 	if !mb.joined.Load() || mb.isFenced() && mb.unbegun.Load() == nil {

@@ -41,6 +41,7 @@ import (
 	"github.com/batonrun/baton/runtime/monitor"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
+	"github.com/batonrun/baton/runtime/secrets"
 	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
 )
@@ -128,7 +129,7 @@ type Runtime struct {
 	Logs    *Logs
 	Uploads *Uploads
 	Views   *Views
-	Secrets *Secrets
+	Secrets *secrets.Cache
 	Member  *Member
 	Prices  Prices // as configured
 
@@ -175,7 +176,7 @@ func New(cfg Config) (*Runtime, error) {
 	rt.Member = &Member{cfg: &rt.cfg, store: cfg.Store.Members(), Instance: instance}
 	rt.Runs = &Runs{store: rt.store, keyed: rt.keyed, accounts: cfg.Accounts, searches: searches}
 	rt.Threads = &Threads{store: rt.store, accounts: cfg.Accounts, searches: searches}
-	rt.Secrets = &Secrets{store: cfg.Store.Saved()}
+	rt.Secrets = secrets.New(cfg.Store.Saved())
 	rt.Uploads = &Uploads{files: cfg.Attachments, secrets: rt.Secrets, member: rt.Member, runs: rt.Runs, log: cfg.Log}
 	rt.Views = &Views{cfg.Store.Saved(), rt.Member}
 	rt.feeds = monitor.New(cfg.Store, logs, agentNames(cfg.Registry))

@@ -1,5 +1,5 @@
 // Package prompts writes the prompts of models and their answers as references to messages of the thread, and to pieces for all that is not
-// among them, so that a long conversation is stored once. It knows neither runs at work nor readers.
+// among them, so that a long conversation is stored once. It reads them back, too, and knows neither runs at work nor callers.
 package prompts
 
 import (
@@ -18,19 +18,20 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// The kinds of a Reference. What a model was sent is stored as references, with spaces between them: each is a letter and what it refers to. A range
-// of messages is m<seq>-<seq> and includes only messages with a role that a conversation with a model has, so a long conversation is one reference.
+// The kinds of a reference. What a model was sent is stored as references, with spaces between them: each is a letter and what it refers to. A range of
+// messages is m<seq>-<seq> and includes only messages with a role that a conversation with a model has, so a long conversation is one
+// reference.
 const (
-	RefInstructions = 's' // a piece: a string, of instructions that are not in the Offer
-	RefOffer        = 'o' // a piece: an Offer
-	RefMessages     = 'm' // seqs of messages of the thread
-	RefMessage      = 'x' // a piece: a Said
-	RefAnswer       = 'a' // a piece: an Answered
+	refInstructions = 's' // a piece: a string, of instructions that are not in the offerPiece
+	refOffer        = 'o' // a piece: an offerPiece
+	refMessages     = 'm' // seqs of messages of the thread
+	refMessage      = 'x' // a piece: a Said
+	refAnswer       = 'a' // a piece: an Answered
 )
 
-// Offer is the piece of a prompt with all but its messages. It has the instructions if the rest is small: a prompt with other instructions
+// offerPiece is the piece of a prompt with all but its messages. It has the instructions if the rest is small: a prompt with other instructions
 // stores the rest again then.
-type Offer struct {
+type offerPiece struct {
 	System     []string             `json:"system,omitempty"`
 	Tools      []plugins.PromptTool `json:"tools,omitempty"`
 	Parameters json.RawMessage      `json:"parameters,omitempty"`
@@ -49,8 +50,8 @@ type Answered struct {
 	Calls     []agui.ToolCall `json:"calls,omitempty"`
 }
 
-// Converses reports whether conversations with models have messages of a role as messages, not as instructions.
-func Converses(role agui.Role) bool {
+// converses reports whether conversations with models have messages of a role as messages, not as instructions.
+func converses(role agui.Role) bool {
 	return role == agui.RoleUser || role == agui.RoleAssistant || role == agui.RoleTool
 }
 
@@ -94,7 +95,7 @@ func (p *Writer) Learn(m *data.Message) {
 	}
 	switch hash, ok := p.hash(&m.Message); {
 	case p == nil || m.Seq == 0:
-	case !Converses(m.Role):
+	case !converses(m.Role):
 		p.hashes[m.Seq] = 0
 	case ok:
 		p.seqs[hash], p.hashes[m.Seq] = m.Seq, hash
@@ -105,7 +106,7 @@ func (p *Writer) Learn(m *data.Message) {
 
 // hash returns the hash of what a model gets of a message. ok is false for a message with media.
 func (p *Writer) hash(m *agui.Message) (hash uint64, ok bool) {
-	if p == nil || !Converses(m.Role) {
+	if p == nil || !converses(m.Role) {
 		return 0, false
 	}
 	text := m.Content
@@ -188,9 +189,9 @@ func (r *references) closeRange() {
 	switch r.first {
 	case 0:
 	case r.last:
-		fmt.Fprintf(&r.text, " %c%d", RefMessages, r.first)
+		fmt.Fprintf(&r.text, " %c%d", refMessages, r.first)
 	default:
-		fmt.Fprintf(&r.text, " %c%d-%d", RefMessages, r.first, r.last)
+		fmt.Fprintf(&r.text, " %c%d-%d", refMessages, r.first, r.last)
 	}
 	r.first, r.last = 0, 0
 }
@@ -224,7 +225,7 @@ func (r *references) message(m *plugins.PromptMessage) {
 		said = Said{agui.Message{Role: m.Role, ToolCallID: m.ToolCallID}, []plugins.PromptChange{{Kind: "cut", Of: m.ToolCallID, Why: tooLong(len(body))}}}
 		body = data.MustJSON(said)
 	}
-	r.piece(RefMessage, body, cmp.Or(r.runs[m.ID], r.run)) // a copy is removed with its message
+	r.piece(refMessage, body, cmp.Or(r.runs[m.ID], r.run)) // a copy is removed with its message
 }
 
 func tooLong(size int) string {
@@ -234,22 +235,22 @@ func tooLong(size int) string {
 // sent returns the references for a prompt and the rows of its new pieces.
 func (p *Writer) sent(prompt *plugins.Prompt) (string, []data.Row) {
 	r := &references{Writer: p}
-	offer := data.MustJSON(Offer{Tools: prompt.Tools, Parameters: prompt.Parameters})
-	all := data.MustJSON(Offer{prompt.System, prompt.Tools, prompt.Parameters})
+	offer := data.MustJSON(offerPiece{Tools: prompt.Tools, Parameters: prompt.Parameters})
+	all := data.MustJSON(offerPiece{prompt.System, prompt.Tools, prompt.Parameters})
 	switch {
 	case len(offer) <= smallOffer && len(all) <= maxPiece:
-		r.piece(RefOffer, all, r.run)
+		r.piece(refOffer, all, r.run)
 	default:
 		for _, text := range prompt.System {
 			if len(text) > maxPiece {
 				text = tooLong(len(text))
 			}
-			r.piece(RefInstructions, data.MustJSON(text), r.run)
+			r.piece(refInstructions, data.MustJSON(text), r.run)
 		}
 		if len(offer) > maxPiece {
-			offer = data.MustJSON(Offer{Parameters: data.MustJSON(map[string]string{"tools": tooLong(len(offer))})})
+			offer = data.MustJSON(offerPiece{Parameters: data.MustJSON(map[string]string{"tools": tooLong(len(offer))})})
 		}
-		r.piece(RefOffer, offer, r.run)
+		r.piece(refOffer, offer, r.run)
 	}
 	for i := range prompt.Messages {
 		r.message(&prompt.Messages[i])
@@ -300,18 +301,18 @@ func (a *Answered) equal(b *Answered) bool {
 	return true
 }
 
-// Reference is a reference of a prompt or an answer: to a piece, or to a range of messages.
-type Reference struct {
+// reference is a reference of a prompt or an answer: to a piece, or to a range of messages.
+type reference struct {
 	Kind        byte
 	Piece       string
 	First, Last int64 // seqs
 }
 
-// References returns the references in the text of a Prompt.
-func References(text string) (list []Reference) {
+// readReferences returns the references in the text of a Prompt.
+func readReferences(text string) (list []reference) {
 	for field := range strings.FieldsSeq(text) {
-		ref := Reference{Kind: field[0], Piece: field[1:]}
-		if ref.Kind == RefMessages {
+		ref := reference{Kind: field[0], Piece: field[1:]}
+		if ref.Kind == refMessages {
 			first, last, ranged := strings.Cut(ref.Piece, "-")
 			ref.Piece = ""
 			ref.First, _ = strconv.ParseInt(first, 10, 64) // written above
@@ -394,7 +395,7 @@ func (p *Writer) End(c *Call, end *data.PromptEnd, answer *plugins.ModelAnswer, 
 				body = data.MustJSON(Answered{Text: tooLong(len(body))})
 			}
 			r = &references{Writer: p}
-			r.piece(RefAnswer, body, r.run)
+			r.piece(refAnswer, body, r.run)
 		}
 	}
 	end.Answer = r.String()

@@ -19,28 +19,34 @@ import (
 type dispatcher struct{ en *Engine }
 
 // Start decides a request for a run. It claims the run at once if a slot is free and, as far as this instance knows, no
-// other run of the thread comes first.
-func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, error) {
+// other run of the thread comes first. If it fails with outcome_unknown and the request is accepted after all, it calls late.
+func (en *Engine) Start(ctx context.Context, c *decide.Start, late func(*decide.Decided)) (out *decide.Decided, err error) {
 	var reserved *queue.Reservation
 	if c.Run.WorkflowID != "" && !en.Stopping() && (c.New || en.runs.on(c.Thread.Key) == nil) {
 		reserved = en.Queue.Admit(ctx, c)
+	}
+	after := func(out *decide.Decided, err error, isLate bool) {
+		if reserved != nil && (err != nil || !out.Claimed) {
+			en.Queue.Release(reserved)
+		}
+		if reserved = nil; isLate && err == nil {
+			late(out)
+		}
 	}
 	if reserved != nil {
 		it, err := en.starting(ctx, c, reserved)
 		if err == nil {
 			it.Bytes += c.Bytes()
-			err = en.decide(it)
-		}
-		if err != nil || it.Out == nil || !it.Out.Claimed {
-			en.Queue.Release(reserved)
+			out, err = ask(en, it, after)
+		} else {
+			after(nil, err, false)
 		}
 		if !errors.Is(err, decide.ErrUnknownMessage) { // the decision without a claim returns this error, unless the request is a repeat
-			return outcome(it), err
+			return out, err
 		}
 	}
 	it := &commit.Item{Owner: quota.OwnerOf(c.Thread.Project, c.Thread.User), Command: c, Bytes: c.Bytes()}
-	err := en.decide(it)
-	return outcome(it), err
+	return ask(en, it, after)
 }
 
 // starting prepares the start of a run that has a reservation, together with its claim.

@@ -236,8 +236,7 @@ func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, e
 			l.Inbox.Add(1)
 		}
 	}}
-	err := en.decide(it)
-	return outcome(it), err
+	return ask(en, it, nil)
 }
 
 // Go runs f, for which Shutdown waits.
@@ -333,9 +332,9 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 // Abandon ends the contexts of workers that have not returned. The engine no longer waits for them.
 func (en *Engine) Abandon() { en.abandon(commit.ErrStopping) }
 
-// executes reports whether this instance executes a run of the thread after a decision about it.
-func (en *Engine) executes(out *decide.Decided) bool {
-	return slices.ContainsFunc(out.Open, func(r data.RunHead) bool { return r.Status == data.Running && r.Owner == en.cfg.Instance })
+// executes reports whether an instance executes a run of the thread after a decision about it.
+func executes(instance string, out *decide.Decided) bool {
+	return slices.ContainsFunc(out.Open, func(r data.RunHead) bool { return r.Status == data.Running && r.Owner == instance })
 }
 
 // show delivers committed items to readers.
@@ -353,7 +352,7 @@ func (en *Engine) show(batch []*commit.Item) {
 		var change *tail.Change
 		if out := it.Out; out != nil {
 			thread, rows = cmp.Or(thread, out.Thread), out.Rows
-			change = &tail.Change{Busy: out.Busy(), Here: en.executes(out), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
+			change = &tail.Change{Busy: out.Busy(), Here: executes(en.cfg.Instance, out), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
 		}
 		for _, row := range rows {
 			switch row := row.(type) {
