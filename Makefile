@@ -25,8 +25,8 @@ UNWATCHED = $(foreach p,modernc.org/sqlite/lib modernc.org/libc... modernc.org/m
 	$(call unwatched,encoding/json,-l) $(call unwatched,unicode/utf8,)
 
 # The packages where goroutines meet. Their tests run with the race detector, which multiplies their time, and of the simulator's a few.
-RACED = $(addprefix $(shell go list -m)/,plugins plugins/mcp plugins/process runtime runtime/bus runtime/bus/natsbus runtime/commit runtime/exec \
-	runtime/monitor runtime/quota runtime/tail runtime/work transports/fanout transports/ownership transports/stream)
+RACED = $(addprefix $(shell go list -m)/,plugins plugins/mcp plugins/process runtime runtime/bus runtime/bus/natsbus runtime/calls runtime/commit runtime/exec \
+	runtime/monitor runtime/offer runtime/quota runtime/tail runtime/work transports/fanout transports/ownership transports/stream)
 
 # A few more packages and tests at once than cores, because they wait for servers and browsers; with many more a busy machine lets
 # their limits of time run out. lint vets.

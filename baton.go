@@ -23,6 +23,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/bus"
+	"github.com/batonrun/baton/runtime/retention"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
@@ -202,8 +203,8 @@ type (
 //
 //nolint:revive // each is documented there
 type (
-	RetentionPolicy = runtime.Policy
-	Retention       = runtime.Retention
+	RetentionPolicy = retention.Policy
+	Retention       = retention.Retention
 )
 
 // Limits protects a server and divides it among users. Runs over a limit wait in the queue; other requests over a limit are

@@ -179,7 +179,7 @@ func TestMetrics_Move(t *testing.T) {
 
 	db, err := storage.Open(t.Context(), storage.Config{URL: database})
 	must(t, err)
-	must(t, errors.Join(db.Join(t.Context(), "another", ""), db.Close()))
+	must(t, errors.Join(db.Members().Join(t.Context(), "another", ""), db.Close()))
 	start("late", "echo", `"x"`)
 	eventually(t, url, map[string]string{"baton_fenced_writes_total": "1"})
 }

@@ -127,7 +127,7 @@ func (s *Server) Start(ctx context.Context) (err error) {
 		return err
 	}
 	if s.ln != nil {
-		if err = s.db.SetAddr(s.Addr()); err != nil {
+		if err = s.db.Registry.SetAddr(s.Addr()); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/janitor"
+	"github.com/batonrun/baton/runtime/retention"
 	"github.com/batonrun/baton/storage"
 )
 
@@ -22,7 +23,7 @@ const (
 )
 
 // tidy gives the duties of the janitor their turns until ctx ends.
-func tidy(ctx context.Context, every time.Duration, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, log *slog.Logger) {
+func tidy(ctx context.Context, every time.Duration, rt *runtime.Runtime, db *storage.DB, policy retention.Policy, log *slog.Logger) {
 	last, retry := time.Now(), every
 	if db.Shared() {
 		retry = min(every, takeEvery)
@@ -49,13 +50,13 @@ func tidy(ctx context.Context, every time.Duration, rt *runtime.Runtime, db *sto
 }
 
 // duties returns the janitor's duties. Data expires before unused attachments are removed and the file shrinks.
-func duties(every time.Duration, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, guard *clockGuard, log *slog.Logger) []janitor.Duty {
+func duties(every time.Duration, rt *runtime.Runtime, db *storage.DB, policy retention.Policy, guard *clockGuard, log *slog.Logger) []janitor.Duty {
 	active := func(do func(context.Context, time.Time) error) func(context.Context, time.Time) error {
 		return func(ctx context.Context, now time.Time) error {
 			if rt.Member.Serves() != nil {
 				return janitor.ErrNotNow // the active server does it
 			}
-			if mine, err := db.TakeDuty(ctx, janitor.Name(ctx)); err != nil || !mine {
+			if mine, err := db.Members().TakeDuty(ctx, janitor.Name(ctx)); err != nil || !mine {
 				return cmp.Or(err, janitor.ErrNotNow)
 			}
 			return do(ctx, now)
@@ -109,7 +110,7 @@ func (p *clockGuard) pass(wall, passed time.Duration) (by time.Duration, set boo
 }
 
 // retire applies the retention policy.
-func retire(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, now time.Time, log *slog.Logger) error {
+func retire(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy retention.Policy, now time.Time, log *slog.Logger) error {
 	list, err := rt.Retire(ctx, db.Retention, policy, now)
 	for i := range list {
 		r := &list[i]

@@ -122,8 +122,8 @@ func newRuntime(ctx context.Context, cfg *Config, reg *host.Registry, db *storag
 		},
 		QueueDepth: cfg.Limits.Queue,
 
-		Counter:   db,
-		Ledger:    db,
+		Counter:   db.Counter,
+		Ledger:    db.Counter,
 		NoPrompts: cfg.NoPrompts,
 		Measures:  watch.Measures(),
 		Tracer:    cfg.Tracer,
@@ -139,9 +139,9 @@ func newRuntime(ctx context.Context, cfg *Config, reg *host.Registry, db *storag
 // newBus returns the bus to the other servers of the database, or nil if there are none.
 func newBus(ctx context.Context, cfg *Config, db *storage.DB) (bus.Bus, error) {
 	if cfg.Bus == nil || !db.Shared() {
-		return db.Bus(), nil
+		return db.Registry.Bus(), nil
 	}
-	database, err := db.Identity(ctx)
+	database, err := db.Registry.Identity(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("identify the database: %w", err)
 	}

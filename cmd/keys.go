@@ -176,7 +176,7 @@ func resetSecretsCommand() *cobra.Command {
 			"API keys stay valid; use baton keys revoke.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := withDatabase(cmd, func(db *storage.DB) error { return db.RemoveSecrets(cmd.Context()) })
+			err := withDatabase(cmd, func(db *storage.DB) error { return db.Saved().RemoveSecrets(cmd.Context()) })
 			if err != nil {
 				return err
 			}

@@ -116,9 +116,9 @@ func TestKeys_BesideServer(t *testing.T) {
 			beside, err := storage.Open(t.Context(), storage.Config{URL: db})
 			must(t, err)
 			defer beside.Close()
-			must(t, beside.PutSecret(t.Context(), "something", "leaked"))
+			must(t, beside.Saved().PutSecret(t.Context(), "something", "leaked"))
 			keys("reset-secrets").want(t, 0) // while the server uses the database
-			if got, err := beside.Secret(t.Context(), "something"); !errors.Is(err, runtime.ErrNotFound) {
+			if got, err := beside.Saved().Secret(t.Context(), "something"); !errors.Is(err, runtime.ErrNotFound) {
 				t.Errorf("an old secret: %q, %v", got, err)
 			}
 			for _, args := range [][]string{

@@ -12,6 +12,7 @@ import (
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/retention"
 	"github.com/batonrun/baton/storage"
 )
 
@@ -45,7 +46,7 @@ func retentionCommand() *cobra.Command {
 	return cmd
 }
 
-func retired(cmd *cobra.Command, dry bool) (list []runtime.Retired, err error) {
+func retired(cmd *cobra.Command, dry bool) (list []retention.Retired, err error) {
 	cfg, err := load(cmd)
 	if err != nil {
 		return nil, err
@@ -59,12 +60,12 @@ func retired(cmd *cobra.Command, dry bool) (list []runtime.Retired, err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	policy := *retentionOf(cfg.Retention)
 	if dry {
-		return runtime.Retirable(cmd.Context(), db.Retention, policy, time.Now())
+		return retention.Due(cmd.Context(), db.Retention, policy, time.Now())
 	}
-	return runtime.RetireAlone(cmd.Context(), db, db.Retention, policy, time.Now())
+	return retention.Alone(cmd.Context(), db, db.Registry.Unused, db.Retention, policy, time.Now())
 }
 
-func writeRetired(w io.Writer, list []runtime.Retired, dry bool) error {
+func writeRetired(w io.Writer, list []retention.Retired, dry bool) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(w, "nothing to remove")
 		return err

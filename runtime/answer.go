@@ -17,13 +17,9 @@ func (rt *Runtime) Resume(ctx context.Context, c Caller, name string, entries []
 // ResumeOnce is Resume with an idempotency key: a repeated request with the same key and body gets the first answer
 // again. A nil key means none.
 func (rt *Runtime) ResumeOnce(ctx context.Context, c Caller, name string, entries []agui.ResumeEntry, key *Idempotency) (Run, error) {
-	if err := rt.Member.admits(); err != nil {
+	if err := rt.Member.admits(c); err != nil {
 		return Run{}, err
 	}
-	return withTimeout(rt, func() (Run, error) { return rt.resume(ctx, c, name, entries, key) }, nil)
-}
-
-func (rt *Runtime) resume(ctx context.Context, c Caller, name string, entries []agui.ResumeEntry, key *Idempotency) (Run, error) {
 	run, err := rt.Runs.owned(ctx, c, name)
 	if err != nil {
 		return Run{}, err
@@ -45,11 +41,11 @@ func (rt *Runtime) resume(ctx context.Context, c Caller, name string, entries []
 		if err != nil {
 			return Run{}, unavailable(err)
 		}
-		replies, err := rt.work.Offers.RepliesTo(&run.RunHead, all, entries, rt.Runs.responder(c))
+		replies, err := rt.work.Answers.RepliesTo(&run.RunHead, all, entries, rt.Runs.responder(c))
 		if err != nil {
 			return Run{}, err
 		}
-		out, err := rt.work.Decide(quota.OwnerOf(run.Project, run.User), &decide.Resume{Thread: run.ThreadKey, Run: run.Key, Project: c.project, Replies: replies, Key: key, Limits: rt.limits(&run.RunHead), By: rt.by(c, "answer")})
+		out, err := rt.work.Ask(quota.OwnerOf(run.Project, run.User), &decide.Resume{Thread: run.ThreadKey, Run: run.Key, Project: c.project, Replies: replies, Key: key, Limits: rt.limits(&run.RunHead), By: rt.by(c, "answer")})
 		if !errors.Is(err, decide.ErrStale) {
 			run.RunHead = out.Run
 			return run, unavailable(err)

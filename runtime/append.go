@@ -25,13 +25,9 @@ var errTools = refuse(KindForbidden, "forbidden", "Your role may not call tools 
 // Append adds a message to a run. A queued or running run takes the message at its next safe boundary, a waiting run
 // takes it with its answer, and a run that is over starts again for it. Append fails for a cancelled run.
 func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req AppendRequest) (Message, error) {
-	if err := rt.Member.admits(); err != nil {
+	if err := rt.Member.admits(c); err != nil {
 		return Message{}, err
 	}
-	return withTimeout(rt, func() (Message, error) { return rt.append(ctx, c, name, &req) }, nil)
-}
-
-func (rt *Runtime) append(ctx context.Context, c Caller, name string, req *AppendRequest) (Message, error) {
 	run, err := rt.Runs.owned(ctx, c, name)
 	if err != nil {
 		return Message{}, err

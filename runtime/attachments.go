@@ -2,16 +2,16 @@ package runtime
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/attach"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/secrets"
 )
 
 // Attachment is a file that a user uploaded for messages: see [data.Attachment].
@@ -33,8 +33,8 @@ var errNoAttachments = refuse(KindNotFound, "not_found", "This server takes no a
 
 // Uploads has the files that users attach to messages, and large results.
 type Uploads struct {
-	files   *attach.Files // nil when users cannot attach files
-	secrets *Secrets      // sign the URLs
+	files   *attach.Files  // nil when users cannot attach files
+	secrets *secrets.Cache // sign the URLs
 	member  *Member
 	runs    *Runs
 	log     *slog.Logger
@@ -50,14 +50,11 @@ func (ul *Uploads) attachments() (*attach.Files, error) {
 
 // Add stores a file that the caller's messages can refer to. It reads the file while it stores it.
 func (ul *Uploads) Add(ctx context.Context, c Caller, up Upload) (Attachment, error) {
-	if err := c.check(); err != nil {
+	if err := ul.member.admits(c); err != nil {
 		return Attachment{}, err
 	}
 	files, err := ul.attachments()
 	if err != nil {
-		return Attachment{}, err
-	}
-	if err := ul.member.admits(); err != nil {
 		return Attachment{}, err
 	}
 	a, err := files.Add(ctx, c.Project(), c.User(), up)
@@ -142,44 +139,38 @@ func (ul *Uploads) Expire(ctx context.Context, project, user string, before time
 	return ul.files.Expire(ctx, project, user, before, dry)
 }
 
-// attached finds the attachments that the user's new messages refer to. It refuses the request if a message behind
+// attach finds the attachments that the user's new messages refer to. It refuses the request if a message behind
 // the last assistant message of its list, or an edited message, refers to a file that the user does not have. Earlier
 // messages may refer to missing files, because they are the client's memory of the thread.
-func (s *starting) attached(ctx context.Context, fresh []Message) ([]int64, error) {
+func (s *starting) attach(ctx context.Context) error {
 	if s.rt.cfg.Attachments == nil {
-		return nil, nil
+		return nil
 	}
-	var paths, now []string
-	for i := range fresh {
-		if fresh[i].Role == agui.RoleAssistant {
-			now = nil
-		}
-		if fresh[i].Role == agui.RoleUser {
-			some := s.pathsOf(&fresh[i].Message)
-			paths, now = append(paths, some...), append(now, some...)
+	var paths []string
+	now := 0 // where the paths begin that the user must have
+	for i := range s.plan.Taken {
+		switch m := &s.plan.Taken[i]; m.Role {
+		case agui.RoleAssistant:
+			now = len(paths)
+		case agui.RoleUser:
+			paths = append(paths, s.pathsOf(&m.Message)...)
 		}
 	}
-	if m := s.edited(); m != nil {
-		some := s.pathsOf(m)
-		paths, now = append(paths, some...), append(now, some...)
+	if m := s.plan.Edited; m != nil {
+		paths = append(paths, s.pathsOf(m)...)
 	}
 	if len(paths) == 0 {
-		return nil, nil
+		return nil
 	}
 	found, err := s.rt.cfg.Attachments.Use(ctx, s.c.Project(), s.c.User(), paths)
-	if err != nil {
-		return nil, err
-	}
-	keys, there := make([]int64, len(found)), make(map[string]bool, len(found))
+	there := make(map[string]bool, len(found))
 	for i := range found {
-		keys[i], there[found[i].Path] = found[i].Key, true
+		s.attached, there[found[i].Path] = append(s.attached, found[i].Key), true
 	}
-	for _, path := range now {
-		if !there[path] {
-			return nil, attach.ErrNotFound
-		}
+	if err == nil && slices.ContainsFunc(paths[now:], func(path string) bool { return !there[path] }) {
+		err = attach.ErrNotFound
 	}
-	return keys, nil
+	return err
 }
 
 // pathsOf returns the paths in the project that a message refers to. A reference to another bucket is never the
@@ -192,26 +183,4 @@ func (s *starting) pathsOf(m *agui.Message) (paths []string) {
 		paths = append(paths, a.Path)
 	}
 	return paths
-}
-
-// checkAttachments refuses malformed attachment references in the request's message at that index.
-func checkAttachments(index int, m *agui.Message) error {
-	var metadata struct {
-		Attachments json.RawMessage `json:"attachments"`
-	}
-	if m.Metadata == nil || json.Unmarshal(m.Metadata, &metadata) != nil || len(metadata.Attachments) == 0 || string(metadata.Attachments) == "null" {
-		return nil
-	}
-	place := fmt.Sprintf("/messages/%d/metadata/attachments", index)
-	var list []json.RawMessage
-	if json.Unmarshal(metadata.Attachments, &list) != nil {
-		return refuseAt(place, "invalid_message", "metadata.attachments must be an array")
-	}
-	for i, raw := range list {
-		var a plugins.Attachment
-		if json.Unmarshal(raw, &a) != nil || a.Path == "" {
-			return refuseAt(fmt.Sprintf("%s/%d", place, i), "invalid_message", "An attachment must be an object with a path, as its upload was answered with")
-		}
-	}
-	return nil
 }

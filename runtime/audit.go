@@ -3,9 +3,9 @@ package runtime
 import (
 	"context"
 
+	"github.com/batonrun/baton/runtime/answer"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/exec"
 )
 
 // by returns the audit entry for the caller's action, or none if the audit is off.
@@ -17,8 +17,8 @@ func (rt *Runtime) by(c Caller, action string) decide.By {
 }
 
 // responder identifies the caller in the answers that it gives. Without accounts everybody operates the server.
-func (rs *Runs) responder(c Caller) exec.Responder {
-	return exec.Responder{
+func (rs *Runs) responder(c Caller) answer.Responder {
+	return answer.Responder{
 		User: c.Actor(), Role: c.rank().String(), Operates: c.calls() || !rs.accounts,
 		Administers: c.rank() >= RoleAdmin || !rs.accounts, Alone: !rs.accounts,
 	}
@@ -26,7 +26,7 @@ func (rs *Runs) responder(c Caller) exec.Responder {
 
 // mayAnswer reports whether the caller may answer a question of a user's run.
 func (rs *Runs) mayAnswer(c Caller, in *data.Interrupt, user string) bool {
-	return c.answers(user) && exec.MayAnswer(in, user, rs.responder(c)) == nil
+	return c.answers(user) && answer.MayAnswer(in, user, rs.responder(c)) == nil
 }
 
 // Audit returns an audit entry for an action of the caller.

@@ -20,6 +20,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/retention"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
@@ -341,7 +342,7 @@ func BenchmarkRetire(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.ResetTimer()
-			list, err := rt.Retire(b.Context(), db.Retention, runtime.Policy{Retention: runtime.Retention{Runs: day}}, late)
+			list, err := rt.Retire(b.Context(), db.Retention, retention.Policy{Retention: retention.Retention{Runs: day}}, late)
 			if err != nil || len(list) != 1 || list[0].Runs != b.N {
 				b.Fatalf("removed %+v of %d runs: %v", list, b.N, err)
 			}

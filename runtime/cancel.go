@@ -12,10 +12,6 @@ func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, erro
 	if err := rt.Member.writes(); err != nil {
 		return Run{}, err
 	}
-	return withTimeout(rt, func() (Run, error) { return rt.cancel(ctx, c, name) }, nil)
-}
-
-func (rt *Runtime) cancel(ctx context.Context, c Caller, name string) (Run, error) {
 	run, err := rt.Runs.owned(ctx, c, name)
 	if err != nil {
 		return Run{}, err
@@ -26,7 +22,7 @@ func (rt *Runtime) cancel(ctx context.Context, c Caller, name string) (Run, erro
 	case run.Status.Final():
 		return Run{}, decide.NotCancellable(run.Status)
 	}
-	if err := rt.work.Cancel(&run.RunHead, 0, rt.by(c, "cancel")); err != nil {
+	if err := rt.carryThrough(func() error { return rt.work.Cancel(&run.RunHead, 0, rt.by(c, "cancel")) }); err != nil {
 		return Run{}, unavailable(err)
 	}
 	return rt.Runs.owned(context.WithoutCancel(ctx), c, name)
@@ -42,11 +38,9 @@ func (rt *Runtime) CancelTurn(ctx context.Context, c Caller, s Started, waiting 
 	if waiting {
 		cancel = rt.work.CancelUnanswered
 	}
-	return doWithTimeout(rt, func() error {
-		run, err := rt.Runs.owned(ctx, c, s.RunID)
-		if err != nil {
-			return err
-		}
-		return unavailable(cancel(&run.RunHead, s.After, rt.by(c, "cancel")))
-	})
+	run, err := rt.Runs.owned(ctx, c, s.RunID)
+	if err != nil {
+		return err
+	}
+	return unavailable(rt.carryThrough(func() error { return cancel(&run.RunHead, s.After, rt.by(c, "cancel")) }))
 }

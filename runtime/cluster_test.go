@@ -88,7 +88,7 @@ func TestCluster_FindsAnOrphanBehindOthers(t *testing.T) {
 				Status: data.Running, Owner: "stranger", Generation: 1,
 			}})
 	}
-	if err := errors.Join(left.Commit(t.Context(), 1, batch), left.Leave(t.Context())); err != nil {
+	if err := errors.Join(left.Commit(t.Context(), 1, batch), left.Members().Leave(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = member(t, url, runtime.Config{}, answers("common", "text", nil))
@@ -231,7 +231,7 @@ func TestCluster_TakesOverFromALaterVersion(t *testing.T) {
 			ThreadKey: s.ThreadKey, RunKey: s.RunKey, ID: last + int64(i) + 1, Kind: agui.Type("LATER"), Payload: []byte(payload),
 		})
 	}
-	if err := errors.Join(later.Commit(t.Context(), 1, batch), later.Leave(t.Context())); err != nil {
+	if err := errors.Join(later.Commit(t.Context(), 1, batch), later.Members().Leave(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	shown := func(recs []*runtime.Record) (all []string) {
@@ -273,9 +273,17 @@ type late struct {
 	let chan struct{}
 }
 
-func (s late) Orphans(ctx context.Context, after int64, limit int) ([]data.RunHead, error) {
+func (s late) Queue() data.Queue { return lateQueue{s.Store.Queue(), s.let} }
+
+// lateQueue is the part Queue of a late store.
+type lateQueue struct {
+	data.Queue
+	let chan struct{}
+}
+
+func (s lateQueue) Orphans(ctx context.Context, after int64, limit int) ([]data.RunHead, error) {
 	<-s.let
-	return s.Store.Orphans(ctx, after, limit)
+	return s.Queue.Orphans(ctx, after, limit)
 }
 
 // A server that starts beside others serves before it has taken runs over, which may be many.

@@ -34,7 +34,7 @@ func mostRunning(t *testing.T, url string, names ...data.Name) (stop func() map[
 				return
 			case <-tick():
 			}
-			now, err := db.CountRunning(context.Background(), names)
+			now, err := db.Queue().CountRunning(context.Background(), names)
 			if err != nil {
 				t.Error(err)
 				return
@@ -187,7 +187,7 @@ func TestCluster_TakesOverBesideADeletion(t *testing.T) {
 	hangs, goesOn := halves("half")
 	b, _ := memberOf(t, url, db, slow, runtime.Config{Limits: runtime.Limits{DeletedAtOnce: 1}}, careless, goesOn)
 	for mine := false; !mine; <-tick() { // it is the one that completes deletions
-		mine, _ = db.TakeDuty(t.Context(), "deletions of other servers")
+		mine, _ = db.Members().TakeDuty(t.Context(), "deletions of other servers")
 	}
 	deletes, first := member(t, url, runtime.Config{Limits: runtime.Limits{DeletedAtOnce: 1}}, careless)
 	executes, second := member(t, url, runtime.Config{}, hangs)
@@ -223,8 +223,16 @@ type slowDeletions struct {
 	begun, goOn chan struct{}
 }
 
-func (d slowDeletions) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
-	list, err := d.DB.Deletions(ctx, afterThread, afterRun, limit)
+func (d slowDeletions) Queue() data.Queue { return slowQueue{d.DB.Queue(), d} }
+
+// slowQueue is the part Queue of a database with slow deletions.
+type slowQueue struct {
+	data.Queue
+	slowDeletions
+}
+
+func (d slowQueue) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
+	list, err := d.Queue.Deletions(ctx, afterThread, afterRun, limit)
 	if len(list) > 0 {
 		select {
 		case d.begun <- struct{}{}:

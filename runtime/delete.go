@@ -28,7 +28,7 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	if !c.deletes(found.User) {
 		return refuse(KindForbidden, "forbidden", "Your role may not delete this run")
 	}
-	return doWithTimeout(rt, func() error {
+	return rt.carryThrough(func() error {
 		for note := rt.by(c, "delete"); ; note = (decide.By{}) {
 			out, err := rt.work.Decide(quota.Owner{}, &decide.Delete{Thread: found.ThreadKey, Run: found.Key, Project: c.project, Limit: rt.cfg.DeletedAtOnce, By: note})
 			if err != nil || !out.Removed.Left {
@@ -42,7 +42,7 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 // into its log end. A long thread is deleted in parts, and its remainder stays visible until DeleteThread returns; if
 // the process ends first, the deletion is completed as in Delete.
 func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) error {
-	if err := rt.Member.admits(); err != nil {
+	if err := rt.Member.admits(c); err != nil {
 		return err
 	}
 	th, err := rt.Threads.own(ctx, c, name)
@@ -52,7 +52,7 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 	if !c.deletes(th.User) {
 		return refuse(KindForbidden, "forbidden", "Your role may not delete this thread")
 	}
-	return doWithTimeout(rt, func() error {
+	return rt.carryThrough(func() error {
 		if err := rt.deleteThread(th.Key, c.project, rt.by(c, "delete")); err != nil {
 			return err
 		}
@@ -89,10 +89,7 @@ func (rt *Runtime) deleteThread(key int64, project string, by decide.By) error {
 // that the user begins and files that it uploads after the call stay. Only the user and admins may call it. The audit
 // entries about the user stay. If it fails, another call removes the rest.
 func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error {
-	if err := rt.Member.admits(); err != nil {
-		return err
-	}
-	if err := c.check(); err != nil {
+	if err := rt.Member.admits(c); err != nil {
 		return err
 	}
 	if !c.deletes(user) {
@@ -101,18 +98,18 @@ func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error 
 	if !ValidName(user) {
 		return errUser
 	}
-	return doWithTimeout(rt, func() error { return rt.deleteUser(ctx, c, user) })
+	return rt.carryThrough(func() error { return rt.deleteUser(ctx, c, user) })
 }
 
 func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error {
-	begun, err := rt.store.Now(ctx) // threads have the database's time, attachments the process's
+	begun, err := rt.Member.store.Now(ctx) // threads have the database's time, attachments the process's
 	if err != nil {
 		return unavailable(err)
 	}
 	if _, err := rt.Uploads.Expire(ctx, c.project, user, time.Now(), false); err != nil {
 		return unavailable(err)
 	}
-	if err := rt.store.PutViews(ctx, c.project, user, nil); err != nil {
+	if err := rt.Views.store.PutViews(ctx, c.project, user, nil); err != nil {
 		return unavailable(err)
 	}
 	deletes := func(*ListedThread) bool { return true } // the list is latest first: later threads come before the first page

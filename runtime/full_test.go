@@ -74,4 +74,12 @@ type unjoined struct {
 	trouble chan error
 }
 
-func (u *unjoined) Join(context.Context, string, string) error { return <-u.trouble }
+func (u *unjoined) Members() data.Members { return noJoin{u.Store.Members(), u.trouble} }
+
+// noJoin is the part Members of an unjoined store.
+type noJoin struct {
+	data.Members
+	trouble chan error
+}
+
+func (u noJoin) Join(context.Context, string, string) error { return <-u.trouble }

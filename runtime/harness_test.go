@@ -140,7 +140,7 @@ func (b *bench) up() {
 	if b.bus != nil {
 		b.cfg.Bus = b.bus()
 	} else {
-		b.cfg.Bus = db.Bus()
+		b.cfg.Bus = db.Registry.Bus()
 	}
 	if b.Runtime, err = runtime.New(b.cfg); err != nil {
 		b.t.Fatal(err)

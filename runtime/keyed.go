@@ -5,31 +5,17 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
-	"github.com/batonrun/baton/runtime/work"
 )
-
-// lists are the store's methods that requests call directly; each method about one project takes the project.
-type lists interface {
-	data.ByProject
-	data.Saved
-	NewThreadKey(ctx context.Context) (int64, error)
-	NewRunKey(ctx context.Context) (int64, error)
-	Now(ctx context.Context) (time.Time, error)
-	Ping(ctx context.Context) error
-}
 
 // keyed reads rows by key. Each read takes a grant instead of a key, and only rows that were found for a Caller carry
 // a grant.
 type keyed struct {
-	byKey data.ByKey
+	byKey data.Reader
 	logs  *tail.Logs
 }
 
@@ -44,13 +30,12 @@ func (k keyed) lastRun(ctx context.Context, g grant) (data.Run, error) {
 	return k.byKey.LastRun(ctx, g.thread)
 }
 
-func (k keyed) openRuns(ctx context.Context, g grant) ([]RunHead, error) {
-	return k.byKey.OpenRuns(ctx, g.thread)
-}
-
-// shownHeads returns the newest messages that a thread shows, without their texts.
-func (k keyed) shownHeads(ctx context.Context, g grant) ([]data.MessageHead, error) {
-	return k.byKey.ShownHeads(ctx, g.thread, tail.LatestMessages)
+// openAndShown returns a thread's runs that are not over, and the newest messages that it shows, without their texts.
+func (k keyed) openAndShown(ctx context.Context, g grant) (open []RunHead, shown []data.MessageHead, err error) {
+	if open, err = k.byKey.OpenRuns(ctx, g.thread); err == nil {
+		shown, err = k.byKey.ShownHeads(ctx, g.thread, tail.LatestMessages)
+	}
+	return open, shown, err
 }
 
 // messageHeads returns the messages of a thread, hidden ones included, whose id or toolCallId is among ids. It removes from ids what it
@@ -88,8 +73,20 @@ func (k keyed) asked(ctx context.Context, g grant, may func(*data.Interrupt) boo
 	return tail.AllAsked(ctx, k.byKey, g.run, may)
 }
 
-func (k keyed) answers(ctx context.Context, en *work.Engine, g grant, req *StartRequest, known map[string]bool, by exec.Responder) (*decide.Answers, error) {
-	return en.Offers.AnswersOf(ctx, k.byKey, g.thread, req.Resume, req.Messages, known, by)
+// readAnswers prepares the answers in a request for a run.
+func (s *starting) readAnswers(ctx context.Context) (err error) {
+	if !s.first {
+		s.replies, err = s.rt.work.Answers.Find(ctx, s.rt.keyed.byKey, s.at.thread, s.req.Resume, s.req.Messages, s.plan.Known, s.rt.Runs.responder(s.c))
+		s.answers = make(map[string]bool)
+	}
+	if s.replies != nil {
+		for _, r := range s.replies.Replies {
+			s.answers[r.Interrupt] = true
+		}
+	} else if err == nil && s.run.Definition == nil && s.run.Agent != s.run.WorkflowID { // the workflow is that of the thread's last run
+		err = s.rt.Unknown(s.c, "unknown_workflow", "agent or workflow", s.run.WorkflowID)
+	}
+	return err
 }
 
 func (k keyed) spans(ctx context.Context, g grant) ([]data.Span, error) {

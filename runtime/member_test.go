@@ -39,9 +39,17 @@ func (d *dying) sleep() {
 	}
 }
 
-func (d *dying) Join(ctx context.Context, instance, addr string) error {
+// ill is the part Members of a dying store.
+type ill struct {
+	data.Members
+	*dying
+}
+
+func (d *dying) Members() data.Members { return ill{d.Store.Members(), d} }
+
+func (d ill) Join(ctx context.Context, instance, addr string) error {
 	d.joined = instance
-	return d.Store.Join(ctx, instance, addr)
+	return d.Members.Join(ctx, instance, addr)
 }
 
 func (d *dying) Commit(ctx context.Context, n int64, b *data.Batch) error {
@@ -52,29 +60,37 @@ func (d *dying) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	return d.Store.Commit(ctx, n, b)
 }
 
-func (d *dying) Renew(ctx context.Context, n int64) error {
+func (d ill) Renew(ctx context.Context, n int64) error {
 	d.sleep()
-	return d.Store.Renew(ctx, n)
+	return d.Members.Renew(ctx, n)
 }
 
-func (d *dying) KeepLease(ctx context.Context) error {
+func (d ill) KeepLease(ctx context.Context) error {
 	d.sleep()
-	return d.Store.KeepLease(ctx)
+	return d.Members.KeepLease(ctx)
 }
 
-func (d *dying) Orphans(ctx context.Context, after int64, limit int) ([]data.RunHead, error) {
-	defer d.looked.Add(1)
-	return d.Store.Orphans(ctx, after, limit)
+func (d *dying) Queue() data.Queue { return countedQueue{d.Store.Queue(), d} }
+
+// countedQueue is the part Queue of a dying store.
+type countedQueue struct {
+	data.Queue
+	store *dying
 }
 
-func (d *dying) Drain(ctx context.Context) (bool, error) {
+func (q countedQueue) Orphans(ctx context.Context, after int64, limit int) ([]data.RunHead, error) {
+	defer q.store.looked.Add(1)
+	return q.Queue.Orphans(ctx, after, limit)
+}
+
+func (d ill) Drain(ctx context.Context) (bool, error) {
 	d.drains.Add(1)
-	return d.Store.Drain(ctx)
+	return d.Members.Drain(ctx)
 }
 
-func (d *dying) Watch(ctx context.Context) (data.Watched, error) {
+func (d ill) Watch(ctx context.Context) (data.Watched, error) {
 	d.sleep()
-	return d.Store.Watch(ctx)
+	return d.Members.Watch(ctx)
 }
 
 // member starts a server of a cluster on the database.
@@ -101,7 +117,7 @@ func memberOf(t *testing.T, url string, db *storage.DB, around runtime.Store, cf
 		execute(t, url, "UPDATE instances SET fenced = TRUE, ended = 'crashed' WHERE id = '"+instance+"'")
 	}}
 	if cfg.Bus == nil {
-		cfg.Bus = db.Bus()
+		cfg.Bus = db.Registry.Bus()
 	}
 	cfg.Store, cfg.Registry, cfg.Heartbeat = m, new(host.Registry), 50*time.Millisecond
 	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -127,7 +143,7 @@ func stranger(t *testing.T, url string) *storage.DB {
 	t.Helper()
 	db := opened(t, url)
 	t.Cleanup(func() { _ = db.Close() })
-	if err := db.Join(t.Context(), "stranger", ""); err != nil {
+	if err := db.Members().Join(t.Context(), "stranger", ""); err != nil {
 		t.Fatal(err)
 	}
 	return db

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -17,7 +18,7 @@ var (
 // Member is whether this instance may write the database, and so which requests it takes now.
 type Member struct {
 	cfg      *Config
-	store    lease
+	store    data.Members
 	Instance string // the id of this process in the database
 	work     *work.Engine
 	commits  *commit.Queue // the queue of work
@@ -25,21 +26,6 @@ type Member struct {
 	joined   atomic.Bool           // this instance has a lease
 	starting atomic.Bool           // Start has returned before the start was complete
 	unbegun  atomic.Pointer[error] // the error of a start that continued after Start returned
-}
-
-// lease lets an instance write.
-type lease interface {
-	Join(ctx context.Context, instance, addr string) error
-	Leave(ctx context.Context) error
-}
-
-// join makes this an instance that writes.
-func (mb *Member) join(ctx context.Context) error {
-	if err := mb.store.Join(ctx, mb.Instance, mb.cfg.Addr); err != nil {
-		return err
-	}
-	mb.joined.Store(true)
-	return nil
 }
 
 // leave lets others take over this instance's work at once.

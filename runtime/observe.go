@@ -6,33 +6,33 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
-	"github.com/batonrun/baton/runtime/exec"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/work"
 )
 
 type (
-	// Measures receive sizes and durations as they occur: see [exec.Measures].
-	Measures = exec.Measures
-	// Tracer follows runs from the request to the calls of models and tools: see [exec.Tracer].
-	Tracer = exec.Tracer
+	// Measures receive sizes and durations as they occur: see [observe.Measures].
+	Measures = observe.Measures
+	// Tracer follows runs from the request to the calls of models and tools: see [observe.Tracer].
+	Tracer = observe.Tracer
 	// Op is the beginning of an operation.
-	Op = exec.Op
+	Op = observe.Op
 	// OpKind is the kind of an operation.
-	OpKind = exec.OpKind
+	OpKind = observe.OpKind
 	// End is the end of an operation.
-	End = exec.End
+	End = observe.End
 	// ModelEnd is the end of a model call.
-	ModelEnd = exec.ModelEnd
+	ModelEnd = observe.ModelEnd
 )
 
 // The operations that a Tracer receives.
 const (
-	OpStart = exec.OpStart
-	OpRun   = exec.OpRun
-	OpAgent = exec.OpAgent
-	OpTool  = exec.OpTool
-	OpModel = exec.OpModel
+	OpStart = observe.OpStart
+	OpRun   = observe.OpRun
+	OpAgent = observe.OpAgent
+	OpTool  = observe.OpTool
+	OpModel = observe.OpModel
 )
 
 // LevelNotice is the log's level of intended ends: a cancelled run, and one with an exhausted budget.
@@ -105,4 +105,4 @@ func (rd *Logs) LastEventOf(ctx context.Context, run *Run) (*LastEvent, error) {
 }
 
 // TraceOf returns the trace_id of a traceparent as lines of the log have it, nothing for none.
-func TraceOf(parent string) []any { return exec.TraceOf(parent) }
+func TraceOf(parent string) []any { return observe.TraceOf(parent) }

@@ -31,15 +31,23 @@ func (a *away) Thread(ctx context.Context, key int64) (data.Thread, error) {
 	return gone(a, func() (data.Thread, error) { return a.Store.Thread(ctx, key) })
 }
 
-func (a *away) Line(ctx context.Context, after data.Place, each data.Each, n int) ([]data.Place, error) {
-	if a.skip.Load() > 0 { // looks at the queue come at any time
-		return a.Store.Line(ctx, after, each, n)
-	}
-	return gone(a, func() ([]data.Place, error) { return a.Store.Line(ctx, after, each, n) })
+func (a *away) Queue() data.Queue { return awayQueue{a.Store.Queue(), a} }
+
+// awayQueue is the part Queue of a store that may be away.
+type awayQueue struct {
+	data.Queue
+	store *away
 }
 
-func (a *away) Orphans(ctx context.Context, thread int64, n int) ([]runtime.RunHead, error) {
-	return gone(a, func() ([]runtime.RunHead, error) { return a.Store.Orphans(ctx, thread, n) })
+func (a awayQueue) Line(ctx context.Context, after data.Place, each data.Each, n int) ([]data.Place, error) {
+	if a.store.skip.Load() > 0 { // looks at the queue come at any time
+		return a.Queue.Line(ctx, after, each, n)
+	}
+	return gone(a.store, func() ([]data.Place, error) { return a.Queue.Line(ctx, after, each, n) })
+}
+
+func (a awayQueue) Orphans(ctx context.Context, thread int64, n int) ([]runtime.RunHead, error) {
+	return gone(a.store, func() ([]runtime.RunHead, error) { return a.Queue.Orphans(ctx, thread, n) })
 }
 
 func (a *away) Memos(ctx context.Context, key int64, generation int) ([]runtime.Memo, error) {
@@ -144,9 +152,17 @@ type fullThenAway struct {
 	full atomic.Bool
 }
 
-func (f *fullThenAway) Join(ctx context.Context, instance, addr string) error {
-	if f.full.Load() {
+func (f *fullThenAway) Members() data.Members { return roomless{f.Store.Members(), f} }
+
+// roomless is the part Members of a store that may be full.
+type roomless struct {
+	data.Members
+	store *fullThenAway
+}
+
+func (r roomless) Join(ctx context.Context, instance, addr string) error {
+	if r.store.full.Load() {
 		return runtime.ErrDiskFull
 	}
-	return f.Store.Join(ctx, instance, addr)
+	return r.Members.Join(ctx, instance, addr)
 }

@@ -72,7 +72,7 @@ func TestQueueIsRepaired(t *testing.T) {
 			if err := b.RepairQueue(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if left, err := b.store.Misplaced(t.Context(), 10); err != nil || len(left) > 0 {
+			if left, err := b.store.Queue().Misplaced(t.Context(), 10); err != nil || len(left) > 0 {
 				t.Errorf("%s: rows of %v are wrong, %v", what, left, err)
 			}
 			if n := b.Stats().Repaired; n != want {

@@ -22,14 +22,13 @@ func (s *starting) refused(ctx context.Context, why error) (Started, error) {
 		return Started{}, unavailable(err)
 	}
 	run := data.Run{RunHead: RunHead{ThreadKey: s.th.Key, Project: c.project, User: c.user, ID: req.RunID}}
-	var err error
-	s.out, err = s.rt.work.Decide(quota.OwnerOf(c.project, c.user), &decide.Start{
+	out, err := s.rt.work.Ask(quota.OwnerOf(c.project, c.user), &decide.Start{
 		Thread: s.th, New: s.first, Run: run, Named: req.RunID != "", BodyHash: req.BodyHash, Key: req.Idempotency, Refused: refusal,
 	})
 	if err != nil {
 		return Started{}, unavailable(err)
 	}
-	return s.accepted(ctx)
+	return s.accepted(ctx, out)
 }
 
 // repeatable reports whether an earlier request can be equal to this one.

@@ -365,7 +365,7 @@ func (o *origin) readKept(ctx context.Context, g grant) error {
 	if began == nil {
 		return refuseAt("/fromNode", "unknown_node", "The run has begun no node %q", o.fromNode)
 	}
-	needed := ancestors(w, o.fromNode)
+	needed := graph.Before(w, o.fromNode)
 	nodes, err := o.rt.keyed.nodes(ctx, g)
 	if err != nil {
 		return err
@@ -383,25 +383,6 @@ func (o *origin) readKept(ctx context.Context, g grant) error {
 	}
 	slices.SortFunc(o.kept, func(a, b plan.Kept) int { return a.Step.Number - b.Step.Number })
 	return nil
-}
-
-// ancestors returns the nodes that a node needs, directly or not.
-func ancestors(w plugins.Workflow, id string) map[string]bool {
-	found := make(map[string]bool)
-	for again := []string{id}; len(again) > 0; again = again[1:] {
-		for _, n := range w.Nodes {
-			if n.ID != again[0] {
-				continue
-			}
-			for _, need := range n.Needs {
-				if !found[need] {
-					found[need] = true
-					again = append(again, need)
-				}
-			}
-		}
-	}
-	return found
 }
 
 // readLog folds the log of a generation up to an event that is the one, or all of it if none need be. It has the thread's state; for a model

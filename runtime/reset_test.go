@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/retention"
 )
 
 // between is a store that calls a function once between two reads.
@@ -47,7 +48,7 @@ func TestResetEndsWhereTheLogWasRemoved(t *testing.T) {
 		b.wait(b.start("main", "counter", "one").RunID, runtime.Completed)
 		end := b.log("main")
 		last := end[len(end)-1].ID
-		b.retire(runtime.Retention{Events: day}, 2)
+		b.retire(retention.Retention{Events: day}, 2)
 		s := &between{Store: b.store}
 		b.injectStore(s)
 		th := b.found("main")
@@ -138,7 +139,7 @@ func TestReaderGetsNoHalfOfARun(t *testing.T) {
 			cur.Close()
 		}
 	}
-	b.retire(runtime.Retention{Events: day}, 2)
+	b.retire(retention.Retention{Events: day}, 2)
 	s.then = nil
 	if resets < 8 {
 		t.Errorf("the runs have gone in %d parts", resets/2)

@@ -11,15 +11,16 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/janitor"
+	"github.com/batonrun/baton/runtime/retention"
 	"github.com/batonrun/baton/storage"
 )
 
 const day = 24 * time.Hour
 
 // retire applies the policy p, as if so many days had passed.
-func (b *bench) retire(p runtime.Retention, days int) []runtime.Retired {
+func (b *bench) retire(p retention.Retention, days int) []retention.Retired {
 	b.t.Helper()
-	list, err := b.Retire(context.Background(), b.store.(*storage.DB).Retention, runtime.Policy{Retention: p}, time.Now().Add(time.Duration(days)*day))
+	list, err := b.Retire(context.Background(), b.store.(*storage.DB).Retention, retention.Policy{Retention: p}, time.Now().Add(time.Duration(days)*day))
 	must(b.t, err)
 	return list
 }
@@ -41,14 +42,14 @@ func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
 	must(t, err)
 	defer cur.Close()
 
-	if got := b.retire(runtime.Retention{Events: 7 * day}, 6); len(got) != 0 {
+	if got := b.retire(retention.Retention{Events: 7 * day}, 6); len(got) != 0 {
 		t.Fatalf("removed early: %+v", got)
 	}
-	got := b.retire(runtime.Retention{Events: 7 * day}, 8)
+	got := b.retire(retention.Retention{Events: 7 * day}, 8)
 	if len(got) != 1 || got[0].Stripped != 2 || int64(got[0].Events) != end || got[0].Runs != 0 {
 		t.Fatalf("removed %+v, want the %d events of 2 runs", got, end)
 	}
-	if again := b.retire(runtime.Retention{Events: 7 * day}, 8); len(again) != 0 {
+	if again := b.retire(retention.Retention{Events: 7 * day}, 8); len(again) != 0 {
 		t.Errorf("removed once more: %+v", again)
 	}
 	next := b.start("main", "echo", "three")
@@ -86,7 +87,7 @@ func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
 	}
 }
 
-// TestALookAtWhatIsDueIsBounded limits RetirableIn by runs and by time.
+// TestALookAtWhatIsDueIsBounded limits DueIn by runs and by time.
 func TestALookAtWhatIsDueIsBounded(t *testing.T) {
 	t.Parallel()
 	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
@@ -94,23 +95,23 @@ func TestALookAtWhatIsDueIsBounded(t *testing.T) {
 		b.wait(b.start(fmt.Sprint("main", n), "echo", "one").RunID, runtime.Completed)
 	}
 	db, late := b.store.(*storage.DB).Retention, time.Now().Add(9*day)
-	p := runtime.Policy{Projects: map[string]runtime.Retention{"default": {Runs: 8 * day}}}
+	p := retention.Policy{Projects: map[string]retention.Retention{"default": {Runs: 8 * day}}}
 	for _, c := range []struct {
 		project    string
 		most, runs int
 		whole      bool
 	}{{"default", 3, 3, true}, {"default", 2, 2, false}, {"other", 3, 0, true}} {
-		got, whole, err := runtime.RetirableIn(context.Background(), db, p, c.project, late, c.most)
+		got, whole, err := retention.DueIn(context.Background(), db, p, c.project, late, c.most)
 		if err != nil || got.Runs != c.runs || whole != c.whole || got.Project != c.project {
 			t.Errorf("%d runs of %s: %+v, whole: %v, %v", c.most, c.project, got, whole, err)
 		}
 	}
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	if got, whole, err := runtime.RetirableIn(over, db, p, "default", late, 9); err != nil || whole || got.Runs != 0 {
+	if got, whole, err := retention.DueIn(over, db, p, "default", late, 9); err != nil || whole || got.Runs != 0 {
 		t.Errorf("in no time: %+v, whole: %v, %v", got, whole, err)
 	}
-	if list, err := runtime.Retirable(context.Background(), db, p, late); err != nil || len(list) != 1 || list[0].Runs != 3 {
+	if list, err := retention.Due(context.Background(), db, p, late); err != nil || len(list) != 1 || list[0].Runs != 3 {
 		t.Errorf("nothing was to change: %+v, %v", list, err)
 	}
 }
@@ -131,7 +132,7 @@ func TestRetention_LeavesTurnsToOtherDuties(t *testing.T) {
 	removed, turns, done := 0, 0, false
 	j := janitor.New(janitor.Config{Begin: late, Log: slog.New(slog.DiscardHandler), Duties: []janitor.Duty{
 		{Name: "retention", Every: time.Hour, Do: func(ctx context.Context, now time.Time) error {
-			list, err := b.Retire(ctx, b.store.(*storage.DB).Retention, runtime.Policy{Retention: runtime.Retention{Runs: 8 * day}}, now)
+			list, err := b.Retire(ctx, b.store.(*storage.DB).Retention, retention.Policy{Retention: retention.Retention{Runs: 8 * day}}, now)
 			if done = true; err == nil && len(list) == 1 {
 				removed = list[0].Runs
 			}

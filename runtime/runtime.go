@@ -41,6 +41,7 @@ import (
 	"github.com/batonrun/baton/runtime/monitor"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
+	"github.com/batonrun/baton/runtime/secrets"
 	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
 )
@@ -128,14 +129,16 @@ type Runtime struct {
 	Logs    *Logs
 	Uploads *Uploads
 	Views   *Views
-	Secrets *Secrets
+	Secrets *secrets.Cache
 	Member  *Member
 	Prices  Prices // as configured
 
-	cfg   Config
-	store lists
-	keyed keyed
-	log   *slog.Logger
+	cfg                     Config
+	store                   data.ByProject
+	ping                    func(context.Context) error
+	newThreadKey, newRunKey func(context.Context) (int64, error)
+	keyed                   keyed
+	log                     *slog.Logger
 
 	feeds   *monitor.Feeds
 	work    *work.Engine
@@ -159,7 +162,7 @@ func New(cfg Config) (*Runtime, error) {
 		caps = data.Caps{PerProject: cfg.RunsPerProject, PerUser: cfg.RunsPerUser}
 	}
 	cfg = cfg.withDefaults()
-	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, Prices: cfg.Prices}
+	rt := &Runtime{cfg: cfg, store: cfg.Store.ByProject(), ping: cfg.Store.Ping, newThreadKey: cfg.Store.NewThreadKey, newRunKey: cfg.Store.NewRunKey, log: cfg.Log, Prices: cfg.Prices}
 	instance := data.NewID()
 	link := bus.NewLink(cfg.Bus, instance, func() bool { return !rt.work.Fleet.OthersLive() })
 	pages := int64(cfg.PagesBytes)
@@ -170,12 +173,12 @@ func New(cfg Config) (*Runtime, error) {
 	})
 	rt.keyed = keyed{cfg.Store, logs}
 	searches := newSearches(cfg.Accounts)
-	rt.Member = &Member{cfg: &rt.cfg, store: cfg.Store, Instance: instance}
-	rt.Runs = &Runs{store: cfg.Store, keyed: rt.keyed, accounts: cfg.Accounts, searches: searches}
-	rt.Threads = &Threads{store: cfg.Store, accounts: cfg.Accounts, searches: searches}
-	rt.Secrets = &Secrets{store: cfg.Store}
+	rt.Member = &Member{cfg: &rt.cfg, store: cfg.Store.Members(), Instance: instance}
+	rt.Runs = &Runs{store: rt.store, keyed: rt.keyed, accounts: cfg.Accounts, searches: searches}
+	rt.Threads = &Threads{store: rt.store, accounts: cfg.Accounts, searches: searches}
+	rt.Secrets = secrets.New(cfg.Store.Saved())
 	rt.Uploads = &Uploads{files: cfg.Attachments, secrets: rt.Secrets, member: rt.Member, runs: rt.Runs, log: cfg.Log}
-	rt.Views = &Views{cfg.Store, rt.Member}
+	rt.Views = &Views{cfg.Store.Saved(), rt.Member}
 	rt.feeds = monitor.New(cfg.Store, logs, agentNames(cfg.Registry))
 	if cfg.Store.Shared() {
 		rt.feeds.Changes.Wants = func(list int64) { link.Hint(bus.Watch, list) }
@@ -191,7 +194,7 @@ func New(cfg Config) (*Runtime, error) {
 		Attachment: open, Results: results,
 		Store: cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: instance, Logs: logs, Feeds: rt.feeds, Link: link,
 		Commits: commit.Config{
-			Store: cfg.Store, Log: cfg.Log, Gather: 10 * time.Millisecond, Interval: 2 * time.Millisecond,
+			Store: cfg.Store, Lease: cfg.Store.Members(), Log: cfg.Log, Gather: 10 * time.Millisecond, Interval: 2 * time.Millisecond,
 			Heartbeat: cfg.Heartbeat, Patience: cfg.Patience,
 			Committed: cfg.Measures.Committed,
 			RunBytes:  cfg.QueueRunBytes, Bytes: cfg.QueueBytes, BatchEvents: cfg.BatchEvents, BatchBytes: cfg.BatchBytes,
@@ -206,6 +209,6 @@ func New(cfg Config) (*Runtime, error) {
 	}
 	rt.commits = rt.work.Commits
 	rt.Member.work, rt.Member.commits = rt.work, rt.commits
-	rt.Logs = &Logs{store: cfg.Store, keyed: rt.keyed, work: rt.work, frameBytes: cfg.FrameBytes}
+	rt.Logs = &Logs{store: rt.store, keyed: rt.keyed, work: rt.work, frameBytes: cfg.FrameBytes}
 	return rt, nil
 }

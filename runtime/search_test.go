@@ -17,12 +17,20 @@ type searched struct {
 	on    chan struct{}
 }
 
-func (s *searched) Runs(ctx context.Context, f data.RunFilter) (data.Page[data.Run], error) {
+func (s *searched) ByProject() data.ByProject { return search{s.Store.ByProject(), s} }
+
+// search is the part ByProject of a searched store.
+type search struct {
+	data.ByProject
+	store *searched
+}
+
+func (s search) Runs(ctx context.Context, f data.RunFilter) (data.Page[data.Run], error) {
 	if f.Searches() {
-		s.begun <- struct{}{}
-		<-s.on
+		s.store.begun <- struct{}{}
+		<-s.store.on
 	}
-	return s.Store.Runs(ctx, f)
+	return s.ByProject.Runs(ctx, f)
 }
 
 // Each user has a limit of simultaneous searches, and one user's searches never cause another user's refusal.

@@ -10,12 +10,13 @@ import (
 
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/sim/memory"
 )
 
 // keeper is a store that counts the reads of a secret, and fails on demand.
 type keeper struct {
-	runtime.Store
+	data.Saved
 	fails atomic.Pointer[error]
 	asked atomic.Int64
 }
@@ -25,14 +26,22 @@ func (k *keeper) Secret(ctx context.Context, purpose string) (string, error) {
 	if err := k.fails.Load(); err != nil {
 		return "", fmt.Errorf("read: %w", *err)
 	}
-	return k.Store.Secret(ctx, purpose)
+	return k.Saved.Secret(ctx, purpose)
 }
+
+// kept is a store with a keeper of its secrets.
+type kept struct {
+	runtime.Store
+	keeper *keeper
+}
+
+func (s kept) Saved() data.Saved { return s.keeper }
 
 func TestSecretIsReadOnceUnlessThatFails(t *testing.T) {
 	t.Parallel()
 	b := open(t, runtime.Config{}, hello)
-	k := &keeper{Store: b.store}
-	b.injectStore(k)
+	k := &keeper{Saved: b.store.Saved()}
+	b.injectStore(kept{b.store, k})
 	for want, away := range map[string]error{"unavailable": runtime.ErrUnavailable, "disk_full": runtime.ErrDiskFull} {
 		k.fails.Store(&away)
 		if got, err := b.Secrets.Secret(t.Context(), "x"); code(err) != want {
@@ -85,7 +94,7 @@ func TestSecret_ResetIsSeenWithinAMinute(t *testing.T) {
 			}
 		}
 		fresh := read(one, "x")
-		must(t, db.Open().RemoveSecrets(t.Context()))
+		must(t, db.Open().Saved().RemoveSecrets(t.Context()))
 		<-time.After(time.Minute)
 		if got := read(other, "x"); got == fresh || got != read(one, "x") {
 			t.Errorf("a minute after a command has reset it, it is %q, was %q", got, fresh)

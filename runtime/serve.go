@@ -52,8 +52,9 @@ func (rt *Runtime) Start(ctx context.Context) error {
 // begin joins the database and starts the work: see Start.
 func (mb *Member) begin(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
-		err := mb.join(ctx)
+		err := mb.store.Join(ctx, mb.Instance, mb.cfg.Addr)
 		if err == nil {
+			mb.joined.Store(true)
 			break
 		}
 		if !data.Passes(err) || ctx.Err() != nil || mb.Stopping() {
@@ -99,10 +100,13 @@ func (mb *Member) Err() error {
 // Stopping reports whether Shutdown was called.
 func (mb *Member) Stopping() bool { return mb.work.Stopping() }
 
-// admits refuses requests that write while the runtime stops or the database does not commit, so that they do not
+// admits refuses the zero Caller, and requests that write while the runtime stops or the database does not commit, so that they do not
 // pile up.
-func (mb *Member) admits() error {
-	if mb.Stopping() {
+func (mb *Member) admits(c Caller) error {
+	switch {
+	case c.role == 0:
+		return ErrNobody
+	case mb.Stopping():
 		return ErrStopping
 	}
 	return mb.writes()
@@ -137,7 +141,7 @@ func (rt *Runtime) Ready(ctx context.Context) error {
 	if rt.Member.starting.Load() {
 		return ErrUnavailable
 	}
-	if err := rt.store.Ping(ctx); err != nil {
+	if err := rt.ping(ctx); err != nil {
 		return err
 	}
 	return rt.Plugins().Check(ctx)

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
@@ -19,6 +17,7 @@ import (
 	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/plan"
+	"github.com/batonrun/baton/runtime/reconcile"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -64,37 +63,30 @@ type StartRequest struct {
 // stored, and already claimed if its thread and a slot are free; with multitask interrupt or rollback it blocks until
 // the replaced runs are over. If it refuses, it fails with an *Error and nothing has changed, unless the Code is
 // outcome_unknown: then the run may still begin later, and the caller must not change any data that req refers to.
-func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (Started, error) {
-	if err := cmp.Or(c.check(), rt.Member.admits()); err != nil {
+func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (started Started, err error) {
+	if err := rt.Member.admits(c); err != nil {
 		return Started{}, err
 	}
-	return withTimeout(rt, func() (Started, error) {
-		s := starting{rt: rt, c: c, req: &req}
-		if err := s.check(); err != nil {
-			return s.refused(ctx, err)
-		}
-		if rt.cfg.Tracer == nil {
-			return s.start(ctx)
-		}
-		traced, end := rt.cfg.Tracer.Begin(ctx, Op{Kind: OpStart, Name: req.Agent + req.WorkflowID + req.Tool, Run: req.RunID, Thread: req.ThreadID})
-		started, err := s.start(traced)
-		end(End{Run: started.RunID, Thread: started.ThreadID, Err: err})
-		return started, err
-	}, req.Late)
-}
-
-// start prepares the request and has it decided, again if the thread has changed meanwhile.
-func (s *starting) start(ctx context.Context) (Started, error) {
-	for attempt := 0; ; {
-		*s = starting{rt: s.rt, c: s.c, req: s.req}
+	s := &starting{rt: rt, c: c, req: &req}
+	if err := s.check(); err != nil {
+		return s.refused(ctx, err)
+	}
+	if rt.cfg.Tracer != nil {
+		var end func(End)
+		ctx, end = rt.cfg.Tracer.Begin(ctx, Op{Kind: OpStart, Name: req.Agent + req.WorkflowID + req.Tool, Run: req.RunID, Thread: req.ThreadID})
+		defer func() { end(End{Run: started.RunID, Thread: started.ThreadID, Err: err}) }()
+	}
+	for attempt := 0; ; { // again if the thread has changed meanwhile
+		s = &starting{rt: rt, c: c, req: &req}
 		cmd, err := s.prepare(ctx)
 		prepared := err == nil // all checks before the decision have passed
+		var out *decide.Decided
 		if prepared {
-			s.out, err = s.rt.work.Start(ctx, cmd)
+			out, err = rt.work.Start(ctx, cmd, s.late)
 		}
 		switch {
 		case err == nil:
-			return s.accepted(ctx)
+			return s.accepted(ctx, out)
 		case errors.Is(err, decide.ErrStale) && ctx.Err() == nil:
 		case errors.Is(err, ErrUnavailable) && attempt < readAttempts && ctx.Err() == nil: // nothing has been decided
 			commit.Pause(ctx, attempt)
@@ -107,14 +99,23 @@ func (s *starting) start(ctx context.Context) (Started, error) {
 	}
 }
 
+// late answers a request that is accepted after StartRun has failed with outcome_unknown.
+func (s *starting) late(out *decide.Decided) {
+	if started, err := s.accepted(context.Background(), out); err == nil && s.req.Late != nil {
+		s.req.Late(started)
+	}
+}
+
 // accepted ends the runs that the request replaces, and answers it.
-func (s *starting) accepted(ctx context.Context) (Started, error) {
+func (s *starting) accepted(ctx context.Context, out *decide.Decided) (Started, error) {
+	s.out = out
 	if s.out.Run.Key == s.run.Key { // otherwise the request answered or repeated another run
-		for _, r := range s.out.Run.Replaces {
-			run := RunHead{Key: r.RunKey, ThreadKey: s.out.Thread, Project: s.c.project, Generation: r.Generation}
-			if s.rt.work.CancelAll([]RunHead{run}, decide.By{}) != nil {
-				break // the run waits for its cancellation, also after a crash
-			}
+		replaced := make([]RunHead, len(s.out.Run.Replaces))
+		for i, r := range s.out.Run.Replaces {
+			replaced[i] = RunHead{Key: r.RunKey, ThreadKey: s.out.Thread, Project: s.c.project, Generation: r.Generation}
+		}
+		if len(replaced) > 0 { // after an error the run waits for their cancellation, also after a crash
+			_ = s.rt.carryThrough(func() error { return s.rt.work.CancelAll(replaced, decide.By{}) })
 		}
 	}
 	if s.out.Started.Replayed {
@@ -192,7 +193,7 @@ func (s *starting) check() error {
 	if i, err := graph.CheckClientTools(req.Tools); err != nil {
 		return refuseAt(fmt.Sprintf("/tools/%d/parameters", i), "invalid_tool", "The parameters of the client tool %q are no JSON Schema that Baton can use: %v", req.Tools[i].Name, err)
 	}
-	return checkMessages(req.Messages)
+	return reconcile.Check(req.Messages)
 }
 
 // owns reports whether a name is that of a tool, of an agent, which agents call as a tool, or of a toolbox, whose tools may not be known
@@ -205,10 +206,7 @@ func owns(offered *host.Registry, name string) bool {
 }
 
 // ValidName reports whether s can name a thread, a run or a message.
-func ValidName(s string) bool {
-	return s != "" && utf8.ValidString(s) && utf8.RuneCountInString(s) <= 200 &&
-		!strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 })
-}
+func ValidName(s string) bool { return data.ValidName(s) }
 
 func badInterruptID(i int) error {
 	return refuseAt(fmt.Sprintf("/resume/%d/interruptId", i), "invalid_name", "An interruptId must be 1 to 200 characters without control characters")
@@ -246,13 +244,14 @@ type starting struct {
 	req *StartRequest
 	out *decide.Decided
 
-	th     data.Thread
-	at     grant // grant of th, unless the request begins it
-	first  bool  // the thread does not exist yet
-	run    data.Run
-	plan   reconciled
-	minted []string // new ids of messages that came without an id, or with one that the thread has
+	th       data.Thread
+	at       grant // grant of th, unless the request begins it
+	first    bool  // the thread does not exist yet
+	run      data.Run
+	plan     reconcile.Plan
+	attached []int64 // keys of attachments that its messages refer to
 
+	replies *decide.Answers
 	answers map[string]bool // the interrupts that the request answers, including calls of the client's own tools
 }
 
@@ -265,52 +264,22 @@ func (s *starting) started() Started {
 
 // prepare reads the data that the decision is based on, and does the slow work.
 func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
-	for _, read := range []func(context.Context) error{s.readThread, s.reconcile, s.newRun} {
-		if err := read(ctx); err != nil {
+	for _, step := range []func(context.Context) error{s.readThread, s.reconcile, s.newRun, s.readAnswers, s.attach} {
+		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}
 	c := &decide.Start{
 		Thread: s.th, New: s.first, Run: s.run, Named: s.req.RunID != "", BodyHash: s.req.BodyHash,
-		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(&s.run.RunHead), Edit: s.plan.hideFrom > 0,
-		Lost: s.plan.lost, By: s.rt.by(s.c, "start"),
+		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(&s.run.RunHead), Edit: s.plan.HideFrom > 0,
+		Messages: s.plan.Taken, Size: s.plan.Size, Attached: append(s.attached, s.req.results...), Answers: s.replies,
+		Lost: s.plan.Lost, By: s.rt.by(s.c, "start"),
 	}
 	for _, e := range s.req.Resume {
 		c.Interrupts = append(c.Interrupts, e.InterruptID)
 	}
-	if n := len(s.req.Messages); n > 0 && s.req.Messages[n-1].Role == agui.RoleTool && !s.plan.known[s.req.Messages[n-1].ID] {
+	if n := len(s.req.Messages); n > 0 && s.req.Messages[n-1].Role == agui.RoleTool && !s.plan.Known[s.req.Messages[n-1].ID] {
 		c.Last = s.req.Messages[n-1].ToolCallID
-	}
-	var err error
-	if !s.first {
-		if c.Answers, err = s.rt.keyed.answers(ctx, s.rt.work, s.at, s.req, s.plan.known, s.rt.Runs.responder(s.c)); err != nil {
-			return nil, err
-		}
-		if s.answers = make(map[string]bool); c.Answers != nil {
-			for _, r := range c.Answers.Replies {
-				s.answers[r.Interrupt] = true
-			}
-		}
-	}
-	if c.Answers == nil && s.run.Definition == nil && s.run.Agent != s.run.WorkflowID { // the workflow is that of the thread's last run
-		return nil, s.rt.Unknown(s.c, "unknown_workflow", "agent or workflow", s.run.WorkflowID)
-	}
-	if c.Messages, err = s.newMessages(); err != nil {
-		return nil, err
-	}
-	if c.Attached, err = s.attached(ctx, c.Messages); err != nil {
-		return nil, err
-	}
-	c.Attached = append(c.Attached, s.req.results...)
-	for i := range c.Messages {
-		c.Size += len(c.Messages[i].Stored())
-	}
-	size := c.Size
-	if m := s.edited(); m != nil {
-		size += len(m.AppendJSON(nil, agui.Stored))
-	}
-	if most := min(s.rt.cfg.MessageBytes, tail.MaxMessages(s.rt.cfg.FrameBytes)); size > most {
-		return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", most)
 	}
 	return c, nil
 }
@@ -327,7 +296,7 @@ func (s *starting) readThread(ctx context.Context) (err error) {
 	s.first = true
 	s.th = data.Thread{State: json.RawMessage("{}")}
 	s.th.Project, s.th.User, s.th.ID, s.th.ConversationID = s.c.project, s.c.user, cmp.Or(s.req.ThreadID, data.NewID()), data.NewID()
-	s.th.Key, err = s.rt.store.NewThreadKey(ctx)
+	s.th.Key, err = s.rt.newThreadKey(ctx)
 	return err
 }
 
@@ -348,7 +317,7 @@ func (s *starting) newRun(ctx context.Context) error {
 	}
 	in := exec.Input{
 		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps, RewindTo: s.req.RewindTo,
-		HideFrom: s.plan.hideFrom, Edited: s.edited(), Kept: s.req.kept, Resumed: s.req.resumed,
+		HideFrom: s.plan.HideFrom, Edited: s.plan.Edited, Kept: s.req.kept, Resumed: s.req.resumed,
 		Overrides: s.req.Overrides,
 	}
 	if t := s.rt.cfg.Tracer; t != nil {
@@ -371,6 +340,6 @@ func (s *starting) newRun(ctx context.Context) error {
 		s.run.Definition = graph.OfTool(s.req.Tool)
 	}
 	var err error
-	s.run.Key, err = s.rt.store.NewRunKey(ctx)
+	s.run.Key, err = s.rt.newRunKey(ctx)
 	return err
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/retention"
 )
 
 // Window is the time that statistics cover: the last hour by minutes, the last day by quarters of an hour, or the
@@ -107,6 +109,17 @@ func (s *Statistics) fill(read *data.Stats) {
 	}
 	s.Counting = read.Counting
 	s.Running, s.Queued, s.Waiting, s.Instances = read.Running, read.Queued, read.Waiting, read.Instances
+}
+
+// Retire removes the data that a policy has kept long enough: see [retention.Retire].
+func (rt *Runtime) Retire(ctx context.Context, db data.Retainer, p retention.Policy, now time.Time) ([]retention.Retired, error) {
+	return retention.Retire(ctx, db, p, now, &rt.retirementLag, func(list []*decide.Delete) (left []bool, errs []error, err error) {
+		if err := rt.Member.writes(); err != nil {
+			return nil, nil, err
+		}
+		left, errs = rt.work.DeleteAll(list)
+		return left, errs, nil
+	})
 }
 
 // RepairQueue repairs what a defect has left wrong in the queue: see [work.Engine.RepairQueue]. Call it every few minutes.

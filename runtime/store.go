@@ -11,10 +11,8 @@ import (
 //nolint:revive // each is documented there
 type (
 	Store        = data.Store
-	Reader       = data.Reader
 	Row          = data.Row
 	Status       = data.Status
-	ThreadHead   = data.ThreadHead
 	ListedThread = data.ListedThread
 	RunHead      = data.RunHead
 	Span         = data.Span

@@ -25,7 +25,7 @@ func (b *bench) meddle(change func(s runtime.Store) ([]runtime.StoredEvent, []ru
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	err = db.Join(context.Background(), "meddler", "")
+	err = db.Members().Join(context.Background(), "meddler", "")
 	if err == nil {
 		evs, rows := change(db)
 		err = db.Commit(context.Background(), 1, &data.Batch{Events: evs, Rows: rows})
@@ -320,7 +320,7 @@ func TestTakeOverKeepsTheNumbersOfAllMessages(t *testing.T) {
 	b.wait(s.RunID, runtime.Completed)
 	seqs := make(map[int64]string)
 	for seq := int64(0); ; {
-		msgs, err := b.store.History(t.Context(), th.Project, th.Key, snap.Run.CreatedAt, seq, 500)
+		msgs, err := b.store.ByProject().History(t.Context(), th.Project, th.Key, snap.Run.CreatedAt, seq, 500)
 		if err != nil {
 			t.Fatal(err)
 		}

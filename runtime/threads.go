@@ -108,7 +108,7 @@ const (
 // UpdateThread changes a thread's title, metadata or archived mark, and returns the thread as Threads.List does. The
 // update is not an activity: the thread keeps its place in the list.
 func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p ThreadPatch) (ListedThread, error) {
-	if err := rt.Member.admits(); err != nil {
+	if err := rt.Member.admits(c); err != nil {
 		return ListedThread{}, err
 	}
 	if err := p.check(); err != nil {
@@ -122,12 +122,10 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	if p.Metadata != nil {
 		patch.Metadata = *p.Metadata
 	}
-	return withTimeout(rt, func() (ListedThread, error) {
-		if _, err := rt.work.Decide(quota.OwnerOf(c.project, c.user), patch); err != nil {
-			return ListedThread{}, unavailable(err)
-		}
-		return rt.Threads.listed(ctx, c, found.Key)
-	}, nil)
+	if _, err := rt.work.Ask(quota.OwnerOf(c.project, c.user), patch); err != nil {
+		return ListedThread{}, unavailable(err)
+	}
+	return rt.Threads.listed(ctx, c, found.Key)
 }
 
 // Listed returns a thread that the caller may see, by its user's name for it or its conversationId, as

@@ -33,10 +33,7 @@ func (vs *Views) Get(ctx context.Context, c Caller) ([]SavedView, error) {
 
 // Put replaces the caller's views. Of two that are put at once the last one stays.
 func (vs *Views) Put(ctx context.Context, c Caller, views []SavedView) error {
-	if err := vs.member.admits(); err != nil {
-		return err
-	}
-	if err := c.check(); err != nil {
+	if err := vs.member.admits(c); err != nil {
 		return err
 	}
 	if len(views) > maxViews {

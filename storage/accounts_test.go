@@ -105,7 +105,7 @@ func TestKeysAreWrittenBesideAServer(t *testing.T) {
 	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {
 		t.Run(name, func(t *testing.T) {
 			server := open(t, url)
-			must(t, server.Join(t.Context(), "instance", ""))
+			must(t, server.Members().Join(t.Context(), "instance", ""))
 			beside, err := storage.Open(t.Context(), storage.Config{URL: url})
 			must(t, err)
 			var both sync.WaitGroup
@@ -130,7 +130,7 @@ func TestKeysAreWrittenBesideAServer(t *testing.T) {
 			if list, err := server.Accounts.APIKeysAfter(t.Context(), "", 100); err != nil || len(list) != 50 {
 				t.Errorf("the server sees %d keys, %v", len(list), err)
 			}
-			if err := server.Renew(t.Context(), 50); err != nil {
+			if err := server.Members().Renew(t.Context(), 50); err != nil {
 				t.Errorf("the server has lost the database: %v", err)
 			}
 		})

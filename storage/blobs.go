@@ -42,7 +42,7 @@ type Blobs struct {
 }
 
 // Blobs returns the attachments' bytes in the database, which must be PostgreSQL.
-func (db *DB) Blobs() *Blobs { return &Blobs{db.beside(), sqldb.TurnsOf(chunksWritten)} }
+func (db *DB) Blobs() *Blobs { return &Blobs{db.beside, sqldb.TurnsOf(chunksWritten)} }
 
 // Put stores the bytes of r under a key, whole or not at all. The key must be new. The type and the disposition are in the row of the
 // attachment. Chunks that a killed server has left are deleted with that row.

@@ -6,12 +6,20 @@ import (
 	"sync"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/lists"
 	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
 // Each request for a run looks up its thread. Concurrent lookups, for example after a commit for which many requests
 // have waited, share one statement. A lookup never waits for others to join.
+
+// project has the reads of a project.
+type project struct {
+	*lookups
+	*rows.Project
+	lists.Pages
+}
 
 // lookups finds threads by name, those of concurrent callers together.
 type lookups struct {

@@ -29,7 +29,7 @@ func TestThreadsAreFoundTogether(t *testing.T) {
 
 func findTogether(t *testing.T, db *DB) {
 	ctx, now := t.Context(), time.Now()
-	must(t, db.Join(ctx, "instance", ""))
+	must(t, db.Members().Join(ctx, "instance", ""))
 	var rows []data.Row
 	for i := range int64(50) {
 		head := data.ThreadHead{Key: i + 1, Project: "p", User: "u", ID: fmt.Sprint(i), ConversationID: fmt.Sprint(i), CreatedAt: now, UpdatedAt: now}
@@ -43,15 +43,15 @@ func findTogether(t *testing.T, db *DB) {
 			case i%7 == 0: // gives up at some time
 				ctx, cancel := context.WithTimeout(ctx, time.Duration(i)*time.Microsecond)
 				defer cancel()
-				if th, err := db.ThreadByID(ctx, "p", "u", id); err == nil && th.ID != id {
+				if th, err := db.ByProject().ThreadByID(ctx, "p", "u", id); err == nil && th.ID != id {
 					t.Errorf("%s is %+v", id, th)
 				}
 			case i%50 == 1:
-				if _, err := db.ThreadByID(ctx, "p", "u", "\x00"); err == nil || errors.Is(err, context.Canceled) {
+				if _, err := db.ByProject().ThreadByID(ctx, "p", "u", "\x00"); err == nil || errors.Is(err, context.Canceled) {
 					t.Errorf("a NUL is found: %v", err)
 				}
 			default:
-				th, err := db.ThreadByID(ctx, "p", "u", id)
+				th, err := db.ByProject().ThreadByID(ctx, "p", "u", id)
 				if i%100 >= 50 {
 					if !errors.Is(err, data.ErrNotFound) {
 						t.Errorf("%s, which is not there, is %+v, %v", id, th, err)
@@ -63,10 +63,10 @@ func findTogether(t *testing.T, db *DB) {
 		})
 	}
 	all.Wait()
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if db.busy || len(db.waiting) > 0 {
-		t.Errorf("busy %v, and %d wait", db.busy, len(db.waiting))
+	db.project.mu.Lock()
+	defer db.project.mu.Unlock()
+	if db.project.busy || len(db.project.waiting) > 0 {
+		t.Errorf("busy %v, and %d wait", db.project.busy, len(db.project.waiting))
 	}
 }
 
@@ -78,25 +78,25 @@ func TestThreadsAreLookedForInOneStatement(t *testing.T) {
 
 func findInOneStatement(t *testing.T, db *DB) {
 	first := &wanted{name: data.Name{ID: "first"}, turn: make(chan bool, 1)}
-	if found, err := db.wait(t.Context(), first); found || err != nil {
+	if found, err := db.project.wait(t.Context(), first); found || err != nil {
 		t.Fatal(found, err)
 	}
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			if _, err := db.ThreadByID(t.Context(), "p", "u", fmt.Sprint(i)); !errors.Is(err, data.ErrNotFound) {
+			if _, err := db.ByProject().ThreadByID(t.Context(), "p", "u", fmt.Sprint(i)); !errors.Is(err, data.ErrNotFound) {
 				t.Error(err)
 			}
 		})
 	}
 	for waiting := 0; waiting < 21; {
-		db.mu.Lock()
-		waiting = len(db.waiting)
-		db.mu.Unlock()
+		db.project.mu.Lock()
+		waiting = len(db.project.waiting)
+		db.project.mu.Unlock()
 	}
-	db.find(t.Context())
-	if db.busy || len(db.waiting) > 0 {
-		t.Errorf("busy %v, and %d wait behind one statement", db.busy, len(db.waiting))
+	db.project.find(t.Context())
+	if db.project.busy || len(db.project.waiting) > 0 {
+		t.Errorf("busy %v, and %d wait behind one statement", db.project.busy, len(db.project.waiting))
 	}
 	all.Wait()
 }

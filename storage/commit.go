@@ -8,6 +8,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
+	"github.com/batonrun/baton/storage/lists"
 	"github.com/batonrun/baton/storage/members"
 	"github.com/batonrun/baton/storage/rows"
 	"github.com/batonrun/baton/storage/sqldb"
@@ -18,33 +19,33 @@ type committer struct {
 	w    *members.Writer
 	cfg  Config
 	d    *sqldb.DB
-	read *sqldb.Pool
 	rows *rows.Commits
 
 	prepared time.Time // partitions exist up to here; the lock of the writer's session guards it
 }
 
 // NewThreadKey returns the key of a thread to come: see [data.Store]. It does not wait for commits.
-func (c *committer) NewThreadKey(ctx context.Context) (int64, error) {
-	return c.rows.Threads.Next(ctx, c.w.Session.Pool)
+func (db *DB) NewThreadKey(ctx context.Context) (int64, error) {
+	return db.commits.rows.Threads.Next(ctx, db.w.Pool)
 }
 
 // NewRunKey is NewThreadKey for a run.
-func (c *committer) NewRunKey(ctx context.Context) (int64, error) {
-	return c.rows.Runs.Next(ctx, c.w.Session.Pool)
+func (db *DB) NewRunKey(ctx context.Context) (int64, error) {
+	return db.commits.rows.Runs.Next(ctx, db.w.Pool)
 }
 
 // joins runs in the transaction in which an instance joins.
 func (c *committer) joins(tx *sqldb.Tx) error {
 	if !c.d.Single {
-		return tx.Exec(deleteReservedOfEnded)
+		return lists.ForgetReserved(tx)
 	}
 	return errors.Join(c.rows.Threads.Count(tx), c.rows.Runs.Count(tx))
 }
 
 // Commit writes batch n of the joined instance in one transaction: see [data.Store]. ctx should be one
 // that is not cancelled when a client leaves.
-func (c *committer) Commit(ctx context.Context, n int64, b *data.Batch) error {
+func (db *DB) Commit(ctx context.Context, n int64, b *data.Batch) error {
+	c := db.commits
 	c.w.Session.Lock()
 	defer c.w.Session.Unlock()
 	if c.w.Instance() == "" {

@@ -86,7 +86,7 @@ func TestDecisionsShareStatements(t *testing.T) {
 	ctx := t.Context()
 	n := new(atomic.Int64)
 	db := tapped(t, func(_ string, do func() error) error { n.Add(1); return do() })
-	must(t, db.Join(ctx, "instance", ""))
+	must(t, db.Members().Join(ctx, "instance", ""))
 	var rows []data.Row
 	var asks []data.Ask
 	for i := range int64(64) {

@@ -14,7 +14,7 @@ func TestDecisionsReadNothingLargeOfAFile(t *testing.T) {
 	log.crowd(t)
 	must(t, db.Close())
 	again := open(t, url)
-	must(t, again.Join(t.Context(), "another", ""))
+	must(t, again.Members().Join(t.Context(), "another", ""))
 	log.db, log.n = again, 0
 	before := bytesRead(t)
 	must(t, log.look(t))

@@ -120,7 +120,7 @@ func TestSlowStatementIsGivenUp(t *testing.T) {
 		store, err := storage.Open(t.Context(), cfg)
 		must(t, err)
 		defer store.Close()
-		commits(t, nil, func() error { return store.Join(t.Context(), "limited", "127.0.0.1:1") })
+		commits(t, nil, func() error { return store.Members().Join(t.Context(), "limited", "127.0.0.1:1") })
 		driver, dsn := "postgres", cfg.URL
 		if rest, ok := strings.CutPrefix(cfg.URL, "sqlite:"); ok {
 			driver, dsn = "sqlite", rest

@@ -47,12 +47,12 @@ func TestStatementsThatFailLoseAndDoubleNothing(t *testing.T) {
 			}
 		}
 		statement = failing // Renew's do not fail
-		if err := db.Renew(ctx, n); err != nil {
+		if err := db.Members().Renew(ctx, n); err != nil {
 			t.Fatalf("Renew behind commit %d: %v", n, err)
 		}
 		return tries
 	}
-	must(t, db.Join(ctx, "instance", ""))
+	must(t, db.Members().Join(ctx, "instance", ""))
 	thread := key(func() (int64, error) { return db.NewThreadKey(ctx) })
 	commit(&data.Batch{Rows: []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: thread}}}})
 	said := func() []data.StoredEvent {
@@ -121,7 +121,7 @@ func TestFenceFindsABatchInDoubt(t *testing.T) {
 				}
 				return io.ErrUnexpectedEOF
 			})
-			must(t, db.Join(t.Context(), "instance", ""))
+			must(t, db.Members().Join(t.Context(), "instance", ""))
 			b := &data.Batch{Events: []data.StoredEvent{
 				{ThreadKey: 1, ID: 1, RunKey: 1, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM"}`)},
 			}}
@@ -129,7 +129,7 @@ func TestFenceFindsABatchInDoubt(t *testing.T) {
 			if err := db.Commit(t.Context(), 1, b); !errors.Is(err, data.ErrUnavailable) {
 				t.Fatalf("Commit: %v, want ErrUnavailable", err)
 			}
-			must(t, db.Fence(t.Context(), "instance"))
+			must(t, db.Members().Fence(t.Context(), "instance"))
 			if err := db.Commit(t.Context(), 1, b); errors.Is(err, data.ErrFenced) == written || written && err != nil {
 				t.Errorf("Commit again: %v; it was written: %t", err, written)
 			}

@@ -22,13 +22,13 @@ func TestDuties_HaveOneHolder(t *testing.T) {
 		db, err := storage.Open(t.Context(), storage.Config{URL: url})
 		must(t, err)
 		t.Cleanup(func() { _ = db.Close() })
-		must(t, db.Join(t.Context(), instance, ""))
+		must(t, db.Members().Join(t.Context(), instance, ""))
 		return db
 	}
 	x, y, z := open("x"), open("y"), open("z")
 	takes := func(db *storage.DB, want bool) {
 		t.Helper()
-		if mine, err := db.TakeDuty(t.Context(), "keys"); mine != want || err != nil {
+		if mine, err := db.Members().TakeDuty(t.Context(), "keys"); mine != want || err != nil {
 			t.Errorf("TakeDuty: %v, %v, want %v", mine, err, want)
 		}
 	}
@@ -50,7 +50,7 @@ func TestDuties_HaveOneHolder(t *testing.T) {
 	takes(y, false)
 	takes(x, true)
 	err := forget(x, func() {
-		must(t, x.LeaveDuties(t.Context()))
+		must(t, x.Members().LeaveDuties(t.Context()))
 		takes(y, true)
 	})
 	if !errors.Is(err, janitor.ErrNotNow) {
@@ -58,7 +58,7 @@ func TestDuties_HaveOneHolder(t *testing.T) {
 	}
 	takes(x, false)
 	err = forget(y, func() {
-		must(t, z.Fence(t.Context(), "y"))
+		must(t, z.Members().Fence(t.Context(), "y"))
 		takes(x, true)
 	})
 	if !errors.Is(err, data.ErrFenced) {

@@ -19,7 +19,7 @@ func TestEventsAreReadWhileTheirRunGoes(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, db *DB) {
 		ctx, now := t.Context(), time.Now()
-		must(t, db.Join(ctx, "instance", ""))
+		must(t, db.Members().Join(ctx, "instance", ""))
 		b := &data.Batch{Rows: []data.Row{&data.Thread{ThreadHead: data.ThreadHead{
 			Key: 1, Project: "p", User: "u", ID: "t", ConversationID: "t", CreatedAt: now, UpdatedAt: now,
 		}}}}

@@ -27,7 +27,7 @@ func Example() {
 		return
 	}
 	defer db.Close()
-	if err := db.Join(ctx, "instance-1", "127.0.0.1:8080"); err != nil {
+	if err := db.Members().Join(ctx, "instance-1", "127.0.0.1:8080"); err != nil {
 		log.Print(err)
 		return
 	}

@@ -17,7 +17,7 @@ func TestFullDiskWritesNothing(t *testing.T) {
 	db, err := Open(ctx, Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Serve: true, Migrate: true})
 	must(t, err)
 	defer db.Close()
-	must(t, db.Join(ctx, "instance", ""))
+	must(t, db.Members().Join(ctx, "instance", ""))
 	pages := func(limit string) {
 		t.Helper()
 		db.w.Lock()

@@ -84,7 +84,7 @@ func TestConnectionCutAnywhereLosesAndDoublesNothing(t *testing.T) {
 	if said != 0 {
 		t.Errorf("%d events are missing", said)
 	}
-	if _, total, err := storagetest.Parts(db.Runs(t.Context(), data.RunFilter{Project: "p", Count: true})); err != nil || total != runs {
+	if _, total, err := storagetest.Parts(db.ByProject().Runs(t.Context(), data.RunFilter{Project: "p", Count: true})); err != nil || total != runs {
 		t.Errorf("%d runs, %v, want %d", total, err, runs)
 	}
 }

@@ -70,20 +70,20 @@ SELECT pg_backend_pid() AS pid, current_setting('default_transaction_read_only')
 
 // checkSessions fails if a pooler such as PgBouncer gives two sessions one connection, each transaction another, or does not pass their
 // settings on: prepared statements, locks of sessions and time limits would be lost.
-func (db *DB) checkSessions(ctx context.Context) error {
-	if db.d.Single {
+func checkSessions(ctx context.Context, writer, reader *sqldb.Pool) error {
+	if reader.DB.Single {
 		return nil
 	}
 	var writes, reads struct {
 		PID      int64
 		ReadOnly bool
 	}
-	err := db.w.Pool.SQL.GetContext(ctx, &writes, selectSession)
+	err := writer.SQL.GetContext(ctx, &writes, selectSession)
 	if err == nil {
-		err = db.read.SQL.GetContext(ctx, &reads, selectSession)
+		err = reader.SQL.GetContext(ctx, &reads, selectSession)
 	}
 	if err != nil {
-		return fmt.Errorf("open a session: %w", db.read.Failed(ctx, err))
+		return fmt.Errorf("open a session: %w", reader.Failed(ctx, err))
 	}
 	if writes.PID == reads.PID || !reads.ReadOnly {
 		return errPooled

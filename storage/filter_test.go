@@ -47,7 +47,7 @@ SELECT key, project_id, agent, status, '', answered, created_at, created_at, cre
 	}
 	other, err := Open(tb.Context(), db.cfg) // RollUp keeps SQLite's one connection that writes
 	must(tb, err)
-	_, err = other.RollUp(tb.Context(), time.UnixMilli(0))
+	_, err = other.Counter.RollUp(tb.Context(), time.UnixMilli(0))
 	must(tb, errors.Join(err, other.Close()))
 	_, err = db.w.Pool.SQL.ExecContext(tb.Context(), `ANALYZE`)
 	must(tb, err)
@@ -79,7 +79,7 @@ func BenchmarkRuns(b *testing.B) {
 		})
 		b.Run(name+"/statistics", func(b *testing.B) {
 			for b.Loop() {
-				if _, err := db.Stats(b.Context(), "p", time.Hour, since(0), since(n)); err != nil {
+				if _, err := db.Counter.Stats(b.Context(), "p", time.Hour, since(0), since(n)); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -115,7 +115,7 @@ func BenchmarkRuns(b *testing.B) {
 			c.f.Project = "p"
 			b.Run(name+"/"+c.name, func(b *testing.B) {
 				for range b.N {
-					if _, _, err := storagetest.Parts(db.Runs(b.Context(), c.f)); err != nil {
+					if _, _, err := storagetest.Parts(db.ByProject().Runs(b.Context(), c.f)); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -39,7 +39,7 @@ func TestInspectTellsOfASQLiteFile(t *testing.T) {
 	db, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true, Addr: "127.0.0.1:1234"})
 	must(t, err)
 	defer db.Close()
-	must(t, db.SetAddr("127.0.0.1:1234"))
+	must(t, db.Registry.SetAddr("127.0.0.1:1234"))
 	if r := inspect(t, url); !r.Held || r.Holder != "127.0.0.1:1234" || r.Schema != r.Wanted {
 		t.Errorf("beside a server: %+v", r)
 	}

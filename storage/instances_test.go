@@ -45,7 +45,7 @@ func wantFenced(t *testing.T, write func() error) {
 // ends checks why an instance may not write any more.
 func ends(t *testing.T, db *storage.DB, instance string, want data.End) {
 	t.Helper()
-	if in, err := db.Instance(t.Context(), instance); err != nil || in.End != want {
+	if in, err := db.Members().Instance(t.Context(), instance); err != nil || in.End != want {
 		t.Errorf("%s: %+v, %v, want the end %q", instance, in, err, want)
 	}
 }
@@ -58,11 +58,11 @@ func TestInstances_ShowWhichBatchTheyOutlived(t *testing.T) {
 		for _, events := range []bool{false, true} {
 			db := open(t)
 			log := newLog(t, joined(t, db), 1)
-			was, err := db.Instance(t.Context(), "instance")
-			for in := was; err == nil && in.SeenAt.Sub(was.SeenAt) < time.Second; in, err = db.Instance(t.Context(), "instance") {
+			was, err := db.Members().Instance(t.Context(), "instance")
+			for in := was; err == nil && in.SeenAt.Sub(was.SeenAt) < time.Second; in, err = db.Members().Instance(t.Context(), "instance") {
 				if <-time.After(5 * time.Millisecond); events {
 					log.commit(t, log.batch(1))
-				} else if err := db.Renew(t.Context(), log.n); err != nil {
+				} else if err := db.Members().Renew(t.Context(), log.n); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -79,14 +79,14 @@ func TestInstances_WriteBesideOthers(t *testing.T) {
 	url := postgrestest.New(t)
 	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
 	joined(t, first)
-	wantHeld(t, second.Unused(t.Context()))
-	if err := errors.Join(second.Join(t.Context(), "second", "b"), first.Commit(t.Context(), 1, &data.Batch{}), second.Commit(t.Context(), 1, &data.Batch{})); err != nil {
+	wantHeld(t, second.Registry.Unused(t.Context()))
+	if err := errors.Join(second.Members().Join(t.Context(), "second", "b"), first.Commit(t.Context(), 1, &data.Batch{}), second.Commit(t.Context(), 1, &data.Batch{})); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(first.Leave(t.Context()), second.Commit(t.Context(), 2, &data.Batch{}), first.Join(t.Context(), "third", "c"), first.Fence(t.Context(), "second")); err != nil {
+	if err := errors.Join(first.Members().Leave(t.Context()), second.Commit(t.Context(), 2, &data.Batch{}), first.Members().Join(t.Context(), "third", "c"), first.Members().Fence(t.Context(), "second")); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Renew(t.Context(), 2); !errors.Is(err, data.ErrFenced) {
+	if err := second.Members().Renew(t.Context(), 2); !errors.Is(err, data.ErrFenced) {
 		t.Errorf("Renew of the fenced one: %v, want ErrFenced", err)
 	}
 	ends(t, first, "second", data.EndFenced)
@@ -98,10 +98,10 @@ func TestReserveBudgets_ShowsLivingInstances(t *testing.T) {
 	url := postgrestest.New(t)
 	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
 	joined(t, first)
-	must(t, second.Join(t.Context(), "second", "b"))
+	must(t, second.Members().Join(t.Context(), "second", "b"))
 	reserve := func(db *storage.DB, instance, project string, amounts ...int64) (others int64) {
 		t.Helper()
-		if err := db.ReserveBudgets(t.Context(), instance, project, func(list []data.Reserved) (ours []data.Reserved, _ error) {
+		if err := db.Budgets().ReserveBudgets(t.Context(), instance, project, func(list []data.Reserved) (ours []data.Reserved, _ error) {
 			for _, r := range list {
 				others += r.Amount
 			}
@@ -122,7 +122,7 @@ func TestReserveBudgets_ShowsLivingInstances(t *testing.T) {
 	if got := reserve(second, "second", "p", 16); got != 8 {
 		t.Errorf("the second sees %d, want 8", got)
 	}
-	must(t, first.Fence(t.Context(), "second"))
+	must(t, first.Members().Fence(t.Context(), "second"))
 	if got := reserve(first, "instance", "p"); got != 0 {
 		t.Errorf("of a server that has ended the first sees %d", got)
 	}
@@ -140,20 +140,20 @@ func TestLeaseRunsOut(t *testing.T) {
 		execute(t, url, `UPDATE instances SET leased_until = clock_timestamp()`)
 	}
 	expire()
-	must(t, first.Renew(t.Context(), log.n))
-	wantHeld(t, second.Unused(t.Context()))
+	must(t, first.Members().Renew(t.Context(), log.n))
+	wantHeld(t, second.Registry.Unused(t.Context()))
 	expire()
 	log.n++
 	must(t, first.Commit(t.Context(), log.n, &data.Batch{}))
-	wantHeld(t, second.Unused(t.Context()))
+	wantHeld(t, second.Registry.Unused(t.Context()))
 	expire()
 	log.n++
 	if err := first.Commit(t.Context(), log.n, &data.Batch{Events: log.batch(1)}); err != nil { // in one statement
 		t.Fatal(err)
 	}
-	wantHeld(t, second.Unused(t.Context()))
+	wantHeld(t, second.Registry.Unused(t.Context()))
 	for what, renew := range map[string]func() error{ // while the outcome of a batch is unknown, and once it is known
-		"KeepLease":          func() error { return first.KeepLease(t.Context()) },
+		"KeepLease":          func() error { return first.Members().KeepLease(t.Context()) },
 		"the same batch":     func() error { return first.Commit(t.Context(), log.n, &data.Batch{}) },
 		"the same of events": func() error { return first.Commit(t.Context(), log.n, &data.Batch{Events: log.batch(1)}) },
 	} {
@@ -161,7 +161,7 @@ func TestLeaseRunsOut(t *testing.T) {
 		if err := renew(); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
-		wantHeld(t, second.Unused(t.Context()))
+		wantHeld(t, second.Registry.Unused(t.Context()))
 	}
 	expire()
 	looks := 0
@@ -170,7 +170,7 @@ func TestLeaseRunsOut(t *testing.T) {
 		if others && (!held.Silent || held.Instance != "instance") {
 			t.Fatalf("Unused: %v, %+v", err, held)
 		}
-		if err = second.Unused(t.Context()); err == nil {
+		if err = second.Registry.Unused(t.Context()); err == nil {
 			break
 		}
 		if _, others := errors.AsType[*data.HeldError](err); !others {
@@ -180,8 +180,8 @@ func TestLeaseRunsOut(t *testing.T) {
 	if looks < 1 {
 		t.Error("it was fenced at the first look")
 	}
-	wantFenced(t, func() error { return first.Renew(t.Context(), log.n) })
-	if err := first.KeepLease(t.Context()); err != nil {
+	wantFenced(t, func() error { return first.Members().Renew(t.Context(), log.n) })
+	if err := first.Members().KeepLease(t.Context()); err != nil {
 		t.Errorf("KeepLease of the one before: %v", err)
 	}
 	ends(t, second, "instance", data.EndCrashed)
@@ -196,7 +196,7 @@ func TestNewerSchemaIsNotJoined(t *testing.T) {
 			joined(t, first)
 			execute(t, url, `INSERT INTO schema_versions (version_id, is_applied) VALUES (1000, TRUE)`)
 			execute(t, url, `UPDATE schema_oldest SET oldest = 1000`)
-			if err := second.Join(t.Context(), "second", ""); !errors.Is(err, data.ErrSchema) {
+			if err := second.Members().Join(t.Context(), "second", ""); !errors.Is(err, data.ErrSchema) {
 				t.Errorf("Join: %v, want ErrSchema", err)
 			}
 			ends(t, second, "instance", "")
@@ -246,10 +246,10 @@ func TestKilledInstanceIsNotWaitedFor(t *testing.T) {
 	if said, err := bufio.NewReader(out).ReadString('\n'); said != "joined\n" {
 		t.Fatalf("the process said %q, %v", said, err)
 	}
-	wantHeld(t, second.Unused(t.Context()))
+	wantHeld(t, second.Registry.Unused(t.Context()))
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
-	must(t, second.Join(t.Context(), "second", ""))
+	must(t, second.Members().Join(t.Context(), "second", ""))
 	ends(t, second, "instance", data.EndCrashed)
 }
 
@@ -260,9 +260,9 @@ func TestOtherProcessesAreToldApart(t *testing.T) {
 	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
 	joined(t, first)
 	execute(t, url, `UPDATE instances SET process = 'another-machine ' || process`)
-	wantHeld(t, second.Unused(t.Context()))
+	wantHeld(t, second.Registry.Unused(t.Context()))
 	execute(t, url, `UPDATE instances SET process = replace(process, 'another-machine ', '') || '0'`)
-	if err := second.Join(t.Context(), "second", ""); err != nil {
+	if err := second.Members().Join(t.Context(), "second", ""); err != nil {
 		t.Errorf("the number is another process's: %v", err)
 	}
 }

@@ -22,7 +22,7 @@ func TestKeysAreGivenOnce(t *testing.T) {
 			return do()
 		})
 		ctx := t.Context()
-		must(t, db.Join(ctx, fmt.Sprint("instance ", n), ""))
+		must(t, db.Members().Join(ctx, fmt.Sprint("instance ", n), ""))
 		for commit := range int64(100) {
 			run, err := db.NewRunKey(ctx)
 			if err != nil || run <= given {

@@ -27,11 +27,11 @@ func TestServer_NoticesThatItsFileIsGone(t *testing.T) {
 	db, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true})
 	must(t, err)
 	defer db.Close()
-	must(t, db.Join(t.Context(), "one", ""))
+	must(t, db.Members().Join(t.Context(), "one", ""))
 	n := int64(0)
 	want := func(want error) {
 		t.Helper()
-		if err := db.Renew(t.Context(), n); !errors.Is(err, want) {
+		if err := db.Members().Renew(t.Context(), n); !errors.Is(err, want) {
 			t.Errorf("Renew: %v, want %v", err, want)
 		}
 		if err := db.Commit(t.Context(), n+1, &data.Batch{}); !errors.Is(err, want) {
@@ -68,7 +68,7 @@ func TestSecondServerIsToldOfTheFirst(t *testing.T) {
 	must(t, err)
 	defer first.Close()
 	holder("starting", true)
-	must(t, first.Join(t.Context(), "one", "127.0.0.1:8080"))
+	must(t, first.Members().Join(t.Context(), "one", "127.0.0.1:8080"))
 	holder("127.0.0.1:8080", true)
 
 	_, err = storage.Open(t.Context(), storage.Config{URL: url, Serve: true})
@@ -107,7 +107,7 @@ func TestStoppedServerLeavesRoomForTheNext(t *testing.T) {
 		if n := kept(); n > 1<<10 {
 			t.Errorf("a server that serves keeps %d bytes", n)
 		}
-		must(t, errors.Join(db.SetAddr("127.0.0.1:1"), db.Close()))
+		must(t, errors.Join(db.Registry.SetAddr("127.0.0.1:1"), db.Close()))
 		if n := kept(); n < needed {
 			t.Errorf("a server that has stopped has left %d bytes", n)
 		}

@@ -129,7 +129,7 @@ func TestMigrate_UnderLivingServers(t *testing.T) {
 		t.Helper()
 		db, err := Open(t.Context(), cfg)
 		if err == nil {
-			err = db.Join(t.Context(), name, "")
+			err = db.Members().Join(t.Context(), name, "")
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -179,7 +179,7 @@ func TestMigrate_FencesSilentServer(t *testing.T) {
 	db, err := Open(t.Context(), withNext(t, Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond}, replaces))
 	must(t, err)
 	defer db.Close()
-	if in, err := db.Instance(t.Context(), "silent"); err != nil || in.End != data.EndCrashed {
+	if in, err := db.Members().Instance(t.Context(), "silent"); err != nil || in.End != data.EndCrashed {
 		t.Errorf("the silent one: %+v, %v, want the end %q", in, err, data.EndCrashed)
 	}
 }

@@ -28,9 +28,9 @@ func clustered(t *testing.T, url string) (join func() *storage.DB) {
 				t.Error(err)
 			}
 		})
-		must(t, db.Join(t.Context(), fmt.Sprint("server", len(all)), ""))
+		must(t, db.Members().Join(t.Context(), fmt.Sprint("server", len(all)), ""))
 		for _, other := range all {
-			if _, err := other.Watch(t.Context()); err != nil {
+			if _, err := other.Members().Watch(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -42,14 +42,14 @@ func clustered(t *testing.T, url string) (join func() *storage.DB) {
 func TestNotify_IsABus(t *testing.T) {
 	t.Parallel()
 	join := clustered(t, postgrestest.New(t))
-	bustest.Contract(t, func() bus.Bus { return join().Bus() })
+	bustest.Contract(t, func() bus.Bus { return join().Registry.Bus() })
 }
 
 // A SQLite database has no bus.
 func TestNotify_IsOfPostgres(t *testing.T) {
 	t.Parallel()
 	for name, open := range databases {
-		if b := open(t).Bus(); (b != nil) != (name == "postgres") {
+		if b := open(t).Registry.Bus(); (b != nil) != (name == "postgres") {
 			t.Errorf("%s: %v", name, b)
 		}
 	}
@@ -63,7 +63,7 @@ func TestNotify_ConnectsAgain(t *testing.T) {
 	join := clustered(t, through)
 	db := join()
 	join()
-	b := db.Bus()
+	b := db.Registry.Bus()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	bustest.Passes(t, b)

@@ -32,7 +32,7 @@ func TestPageAgreesWithItsTotal(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
-	must(t, db.Join(ctx, "instance", ""))
+	must(t, db.Members().Join(ctx, "instance", ""))
 	now := time.Now()
 	n := int64(0)
 	add := func() {

@@ -25,7 +25,7 @@ func TestHousekeepingGoesInParts(t *testing.T) {
 		return do()
 	})
 	ctx, now := t.Context(), time.Now()
-	must(t, db.Join(ctx, "instance", ""))
+	must(t, db.Members().Join(ctx, "instance", ""))
 	ended := now.Add(-25 * time.Hour)
 	run := data.RunHead{Key: 1, ThreadKey: 1, Generation: 1, Status: data.Completed, FinishedAt: &ended}
 	rows := []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: 1}}, &data.Run{RunHead: run}}
@@ -70,7 +70,7 @@ func TestLateCommitRenewsTheLease(t *testing.T) {
 	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease})
 	must(t, err)
 	defer db.Close()
-	must(t, db.Join(t.Context(), "instance", ""))
+	must(t, db.Members().Join(t.Context(), "instance", ""))
 	err = db.Commit(t.Context(), 1, &data.Batch{Asks: make([]data.Ask, 1), Decide: func(_ int, v *data.View) data.Changes {
 		for now := v.Now; now.Before(v.Now.Add(lease)); {
 			if now, err = sqldb.Now(t.Context(), db.read); err != nil {
@@ -93,7 +93,7 @@ func TestDaysEndByTheDatabasesClock(t *testing.T) {
 	db, err := Open(t.Context(), Config{URL: storagetest.Postgres(t).NewDatabase(t), Migrate: true})
 	must(t, err)
 	defer db.Close()
-	must(t, db.Join(t.Context(), "instance", ""))
+	must(t, db.Members().Join(t.Context(), "instance", ""))
 	if _, err := db.Retention.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -145,9 +145,9 @@ BEGIN FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'baton' LOO
 		t.Errorf("the dump has not locked the tables: there are %v", got)
 	}
 	must(t, dump.Rollback())
-	x.prepared = time.Time{} // a minute later
+	x.commits.prepared = time.Time{} // a minute later
 	say()
-	now, err := x.Now(t.Context())
+	now, err := x.Members().Now(t.Context())
 	if tomorrow := now.AddDate(0, 0, 1).Format(partitionFormat); err != nil || !slices.Equal(days(), []string{tomorrow}) {
 		t.Errorf("there are partitions %v, %v, want %s", days(), err, tomorrow)
 	}

@@ -61,7 +61,7 @@ func TestPruneForgetsInstancesThatOwnNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := open(t, url)
 			for _, instance := range []string{"idle", "owner", "last"} {
-				must(t, errors.Join(db.Leave(t.Context()), db.Join(t.Context(), instance, "")))
+				must(t, errors.Join(db.Members().Leave(t.Context()), db.Members().Join(t.Context(), instance, "")))
 			}
 			log := newLog(t, db, 1)
 			run, err := db.Run(t.Context(), log.runs[0])

@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/retention"
 )
 
 // What has been kept long enough is found and goes: by project, runs or their events alone, sealed ones too. What is still
@@ -53,10 +53,10 @@ func TestRetention(t *testing.T) {
 					}
 				}
 
-				policy := runtime.Policy{Retention: runtime.Retention{Events: 7 * day}, Projects: map[string]runtime.Retention{
+				policy := retention.Policy{Retention: retention.Retention{Events: 7 * day}, Projects: map[string]retention.Retention{
 					"b": {Runs: 7 * day, Events: 3 * day}, "kept": {},
 				}}
-				dry, err := runtime.Retirable(ctx, db.Retention, policy, now)
+				dry, err := retention.Due(ctx, db.Retention, policy, now)
 				must(t, err)
 				for i := range dry {
 					if dry[i].Bytes <= 0 {
@@ -64,15 +64,15 @@ func TestRetention(t *testing.T) {
 					}
 					dry[i].Bytes = 0
 				}
-				if diff := cmp.Diff([]runtime.Retired{{Project: "a", Stripped: 1, Events: 5}, {Project: "b", Runs: 1, Events: 5}}, dry); diff != "" {
+				if diff := cmp.Diff([]retention.Retired{{Project: "a", Stripped: 1, Events: 5}, {Project: "b", Runs: 1, Events: 5}}, dry); diff != "" {
 					t.Fatalf("it would remove (-want +got):\n%s", diff)
 				}
 				if got := readLog(t, db, runs[0].ThreadKey, 500); len(got) != 5 {
 					t.Errorf("a dry run left %d events", len(got))
 				}
-				must(t, db.Leave(ctx))
+				must(t, db.Members().Leave(ctx))
 				for range 2 { // the second finds nothing
-					done, err := runtime.RetireAlone(ctx, db, db.Retention, policy, now)
+					done, err := retention.Alone(ctx, db, db.Registry.Unused, db.Retention, policy, now)
 					if err != nil || len(done) != len(dry) {
 						t.Fatalf("removed %+v, %v", done, err)
 					}
@@ -95,7 +95,7 @@ func TestRetention(t *testing.T) {
 					if gone := i == 1; gone != errors.Is(err, data.ErrNotFound) {
 						t.Errorf("run of %s: %v", run.Project, err)
 					}
-					p, err := db.RunMessages(ctx, run.Project, run.Key, 0, 10)
+					p, err := db.ByProject().RunMessages(ctx, run.Project, run.Key, 0, 10)
 					if gone := i == 1; err != nil || gone != (len(p.Rows) == 0) {
 						t.Errorf("run of %s has %d messages, %v", run.Project, len(p.Rows), err)
 					}
@@ -120,8 +120,8 @@ func TestAuditIsForgottenByProject(t *testing.T) {
 				}
 			}
 			log.commit(t, nil, list...)
-			policy := runtime.Policy{Projects: map[string]runtime.Retention{"p": {Audit: day}}}
-			dry, err := runtime.Retirable(ctx, db.Retention, policy, now.Add(time.Minute))
+			policy := retention.Policy{Projects: map[string]retention.Retention{"p": {Audit: day}}}
+			dry, err := retention.Due(ctx, db.Retention, policy, now.Add(time.Minute))
 			if err != nil || len(dry) != 1 || dry[0].Audit != 2077 {
 				t.Fatalf("%+v, %v", dry, err)
 			}
@@ -130,7 +130,7 @@ func TestAuditIsForgottenByProject(t *testing.T) {
 				t.Errorf("%d are gone, %v", n, err)
 			}
 			for project, want := range map[string]int{"p": 23, "q": 2100} {
-				p, err := db.Audit(ctx, data.AuditFilter{Project: project, Count: true})
+				p, err := db.ByProject().Audit(ctx, data.AuditFilter{Project: project, Count: true})
 				if err != nil || p.Total != want {
 					t.Errorf("%s has %d, %v", project, p.Total, err)
 				}

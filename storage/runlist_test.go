@@ -57,7 +57,7 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 				plannedByKey(t, db, f)
 				var got []int64
 				for more := true; more; {
-					p, err := db.Runs(t.Context(), f)
+					p, err := db.ByProject().Runs(t.Context(), f)
 					if err != nil {
 						t.Fatalf("%+v: %v", f, err)
 					}
@@ -79,7 +79,7 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 				t.Helper()
 				f.Project, f.Limit = "p", 5
 				for {
-					p, err := db.Audit(t.Context(), f)
+					p, err := db.ByProject().Audit(t.Context(), f)
 					must(t, err)
 					rows, pages = rows+len(p.Rows), pages+1
 					if !p.More {
@@ -98,7 +98,7 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 			if rows, pages := audit(data.AuditFilter{Run: "r17"}); rows != 1 || pages != 1 {
 				t.Errorf("of a run the audit has %d rows on %d pages", rows, pages)
 			}
-			stats, err := db.Stats(t.Context(), "p", time.Hour, time.UnixMilli(0), time.UnixMilli(n*1000))
+			stats, err := db.Counter.Stats(t.Context(), "p", time.Hour, time.UnixMilli(0), time.UnixMilli(n*1000))
 			if err != nil || stats.Counting {
 				t.Errorf("of %d runs %v are left out, %v", n, stats.Counting, err)
 			}
@@ -199,7 +199,7 @@ SELECT 0, 'p', 'a', 'COMPLETED', '', 1, ?2, ?2, ?2 FROM n`, maxWaiting+10, now.U
 	}
 	completed := func() (n int, counting bool) {
 		t.Helper()
-		s, err := db.Stats(t.Context(), "p", data.HourStep, now.Add(-time.Hour), now)
+		s, err := db.Counter.Stats(t.Context(), "p", data.HourStep, now.Add(-time.Hour), now)
 		must(t, err)
 		for _, tally := range s.Tallies {
 			n += tally.Completed
@@ -209,7 +209,7 @@ SELECT 0, 'p', 'a', 'COMPLETED', '', 1, ?2, ?2, ?2 FROM n`, maxWaiting+10, now.U
 	if n, counting := completed(); !counting || n < maxWaiting {
 		t.Errorf("%d runs are counted, some left out: %v", n, counting)
 	}
-	if n, err := db.RollUp(t.Context(), now); n != maxWaiting+10 || err != nil {
+	if n, err := db.Counter.RollUp(t.Context(), now); n != maxWaiting+10 || err != nil {
 		t.Fatalf("%d rows are rolled up, %v", n, err)
 	}
 	if n, counting := completed(); counting || n != maxWaiting+10 {

@@ -37,6 +37,9 @@ DELETE FROM secrets WHERE purpose >= ''`
 // saved stores the views of users, and secrets. They are not part of an instance's data.
 type saved struct{ beside }
 
+// Saved returns the store of secrets and of users' views.
+func (db *DB) Saved() data.Saved { return saved{db.beside} }
+
 // PutViews replaces all views of a user.
 func (s saved) PutViews(ctx context.Context, project, user string, views []data.SavedView) error {
 	return s.change(ctx, func(tx *sqldb.Tx) error {

@@ -31,7 +31,7 @@ func TestSegmentsAreDecompressedOnce(t *testing.T) {
 	t.Parallel()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	ctx, now := t.Context(), time.Now()
-	must(t, db.Join(ctx, "instance", ""))
+	must(t, db.Members().Join(ctx, "instance", ""))
 	const events, perRun = 10_000, 2500
 	rows := []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: 1, LastEventID: events, CreatedAt: now, UpdatedAt: now}}}
 	for run := range int64(events / perRun) {

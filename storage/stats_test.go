@@ -42,13 +42,13 @@ func (c *counting) reopen() {
 	old := c.db
 	c.db = c.open()
 	if old != nil {
-		must(c, c.db.Fence(c.Context(), fmt.Sprint("instance ", c.id)))
+		must(c, c.db.Members().Fence(c.Context(), fmt.Sprint("instance ", c.id)))
 	}
 	c.id++
 	c.n = 0
-	must(c, c.db.Join(c.Context(), fmt.Sprint("instance ", c.id), ""))
+	must(c, c.db.Members().Join(c.Context(), fmt.Sprint("instance ", c.id), ""))
 	if old != nil {
-		if _, err := old.RollUp(c.Context(), c.base); !errors.Is(err, data.ErrFenced) && err != nil {
+		if _, err := old.Counter.RollUp(c.Context(), c.base); !errors.Is(err, data.ErrFenced) && err != nil {
 			c.Logf("the fenced instance: %v", err)
 		}
 		_ = old.Close()
@@ -167,7 +167,7 @@ func (c *counting) step() {
 			}
 		}
 	default:
-		if _, err := c.db.RollUp(c.Context(), c.base); err != nil {
+		if _, err := c.db.Counter.RollUp(c.Context(), c.base); err != nil {
 			c.Fatal(err)
 		}
 	}
@@ -254,7 +254,7 @@ func (c *counting) check() {
 	c.Helper()
 	for _, project := range []string{"p", "q", "nobody's"} {
 		for _, step := range []time.Duration{data.HourStep, data.MinuteStep} {
-			got, err := c.db.Stats(c.Context(), project, step, c.base.Add(-25*time.Hour), c.base.Add(time.Hour))
+			got, err := c.db.Counter.Stats(c.Context(), project, step, c.base.Add(-25*time.Hour), c.base.Add(time.Hour))
 			must(c, err)
 			want := c.want(project, step)
 			if diff := cmp.Diff(want, got.Tallies, cmp.Comparer(maps.Equal[data.Histogram, data.Histogram]),
@@ -305,7 +305,7 @@ func (c *counting) checkUsage() {
 		}
 		for project := range projects {
 			by.Project, by.Since, by.Until, by.Limit = project, day.AddDate(0, 0, -2), day.AddDate(0, 0, 2), 1000
-			list, err := c.db.Usage(c.Context(), by)
+			list, err := c.db.Counter.Usage(c.Context(), by)
 			must(c, err)
 			for _, sum := range list {
 				got[cell{project, sum.UsageKey}] = sum
@@ -320,7 +320,7 @@ func (c *counting) checkUsage() {
 		s := want[c.calls[i].Spender()]
 		want[c.calls[i].Spender()] = data.Spending{Spender: c.calls[i].Spender(), Tokens: s.Tokens + c.calls[i].Tokens(), Cost: s.Cost + c.calls[i].Cost}
 	}
-	list, err := c.db.Spent(c.Context(), "", day.AddDate(0, 0, -2), day.AddDate(0, 0, 3))
+	list, err := c.db.Budgets().Spent(c.Context(), "", day.AddDate(0, 0, -2), day.AddDate(0, 0, 3))
 	got := make(map[data.Spender]data.Spending)
 	for _, s := range list {
 		got[s.Spender] = s
@@ -371,7 +371,7 @@ func TestStats_AreWhatTheRunsCameTo(t *testing.T) {
 		}
 		for n := 1; n > 0; {
 			var err error
-			if n, err = c.db.RollUp(c.Context(), c.base); err != nil {
+			if n, err = c.db.Counter.RollUp(c.Context(), c.base); err != nil {
 				c.Fatal(err)
 			}
 		}
@@ -416,13 +416,13 @@ func TestRollUp_IsAtomic(t *testing.T) {
 			mu.Unlock()
 			ctx, cancel := context.WithCancel(c.Context())
 			if c.db.d.Single {
-				_, _ = c.db.RollUp(ctx, c.base)
+				_, _ = c.db.Counter.RollUp(ctx, c.base)
 			} else {
 				go func() {
 					<-time.After(time.Duration(i%20) * 200 * time.Microsecond)
 					cancel()
 				}()
-				_, _ = c.db.RollUp(ctx, c.base)
+				_, _ = c.db.Counter.RollUp(ctx, c.base)
 			}
 			cancel()
 			mu.Lock()
@@ -445,7 +445,7 @@ func TestRollUp_RunsBesideOthers(t *testing.T) {
 			var wg sync.WaitGroup
 			for _, db := range []*DB{c.db, c.db, other} {
 				wg.Go(func() {
-					if _, err := db.RollUp(c.Context(), c.base); err != nil {
+					if _, err := db.Counter.RollUp(c.Context(), c.base); err != nil {
 						c.Error(err)
 					}
 				})
@@ -468,7 +468,7 @@ func TestRollUp_ForgetsOldBuckets(t *testing.T) {
 		left := func(after time.Duration) (n int) {
 			for counted, err := 0, error(nil); counted == 0; { // the sums are looked at once there is something new
 				c.insert()
-				if counted, err = c.db.RollUp(c.Context(), c.base.Add(after)); err != nil {
+				if counted, err = c.db.Counter.RollUp(c.Context(), c.base.Add(after)); err != nil {
 					c.Fatal(err)
 				}
 			}

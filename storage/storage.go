@@ -93,21 +93,20 @@ const DefaultLease = 6 * time.Second
 
 // DB is an open database. Reads may be called concurrently; writes run one at a time.
 type DB struct {
-	*lookups     // threads by name
-	*rows.Reader // the other reads by keys and names
+	*rows.Reader // by keys
 	*rows.Logs
-	lists.Pages
-	*committer // the batches of the joined instance, and keys for their rows
-	*members.Registry
-	saved
-	lists.Counter
 
+	Registry    *members.Registry
+	Counter     lists.Counter
 	Accounts    Accounts
 	Attachments Attachments
 	Retention   Retention
 
 	cfg     Config
 	d       *sqldb.DB
+	beside  beside
+	commits *committer
+	project *project
 	w       sqldb.Writer
 	read    *sqldb.Pool
 	looks   *sqldb.Pool // at the queue; on SQLite it is read
@@ -165,17 +164,19 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if db.d.Single { // this process does the work, with each large event several times in memory
 		pages = sqldb.TurnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}
-	db.lookups, db.Reader = &lookups{read: db.read}, rows.NewReader(db.d, db.read, db.looks)
+	db.Reader = rows.NewReader(db.d, db.read, db.looks)
 	db.Logs = rows.NewLogs(db.d, db.read, db.codec, pages)
-	db.Pages = lists.NewPages(db.d, db.read, sqldb.TurnsOf(max(db.cfg.Readers/4, 1)))
-	db.committer = &committer{
-		w: members.NewWriter(db.cfg.member(db.d), &db.w, db.lock), cfg: db.cfg, d: db.d, read: db.read, rows: rows.NewCommits(db.codec),
+	db.project = &project{
+		&lookups{read: db.read}, (*rows.Project)(db.Reader), lists.NewPages(db.d, db.read, sqldb.TurnsOf(max(db.cfg.Readers/4, 1))),
 	}
-	db.Registry = members.NewRegistry(db.committer.w, db.read, db.watcher)
-	b := db.beside()
-	db.saved, db.Accounts, db.Attachments, db.Counter = saved{b}, Accounts{b}, Attachments{b}, lists.NewCounter(b.w, b.read)
+	db.commits = &committer{
+		w: members.NewWriter(db.cfg.member(db.d), &db.w, db.lock), cfg: db.cfg, d: db.d, rows: rows.NewCommits(db.codec),
+	}
+	db.Registry = members.NewRegistry(db.commits.w, db.read, db.watcher, db.commits.joins, db.commits.prepareDays)
+	b := beside{db.commits.w, db.read}
+	db.beside, db.Accounts, db.Attachments, db.Counter = b, Accounts{b}, Attachments{b}, lists.NewCounter(b.w, b.read)
 	db.Retention = Retention{b, db.cfg, db.codec}
-	if err := db.checkSessions(ctx); err != nil {
+	if err := checkSessions(ctx, db.w.Pool, db.read); err != nil {
 		return err
 	}
 	if err := db.Ping(ctx); err != nil || db.lock == nil {
@@ -217,16 +218,17 @@ func (db *DB) migrate(ctx context.Context) error {
 	return migrate(ctx, db.cfg, db.d, nil)
 }
 
-// Join registers this process as a new instance, which Commit writes as from then on: see [data.Store].
-func (db *DB) Join(ctx context.Context, instance, addr string) error {
-	if err := db.Registry.Join(ctx, instance, addr, db.joins); err != nil {
-		return err
-	}
-	db.w.Lock()
-	defer db.w.Unlock()
-	db.prepareDays(ctx)
-	return nil
-}
+// ByProject returns the reads of a project.
+func (db *DB) ByProject() data.ByProject { return db.project }
+
+// Queue returns the queue.
+func (db *DB) Queue() data.Queue { return (*rows.Queue)(db.Reader) }
+
+// Budgets returns the use of budgets.
+func (db *DB) Budgets() data.Budgets { return db.Counter }
+
+// Members returns the instances.
+func (db *DB) Members() data.Members { return db.Registry }
 
 // Schema returns the version of the schema of this program.
 func (db *DB) Schema() int64 { return db.cfg.schemaVersion() }
@@ -296,8 +298,6 @@ type beside struct {
 	w    *members.Writer
 	read *sqldb.Pool
 }
-
-func (db *DB) beside() beside { return beside{db.committer.w, db.read} }
 
 // change writes in a transaction of its own.
 func (b beside) change(ctx context.Context, write func(*sqldb.Tx) error) error {

@@ -57,7 +57,7 @@ func must(tb testing.TB, err error) {
 
 func joined(tb testing.TB, db *storage.DB) data.Store {
 	tb.Helper()
-	must(tb, db.Join(tb.Context(), "instance", "127.0.0.1:1"))
+	must(tb, db.Members().Join(tb.Context(), "instance", "127.0.0.1:1"))
 	return db
 }
 

@@ -65,7 +65,7 @@ RETURNING project_id, user_id, thread_id, ties.run_key, run_id, scope, after_eve
 type Ties struct{ b beside }
 
 // Ties returns the ties in the database, which must be PostgreSQL.
-func (db *DB) Ties() *Ties { return &Ties{db.beside()} }
+func (db *DB) Ties() *Ties { return &Ties{db.beside} }
 
 func scanTie(rows *sql.Rows) (t data.Tie, err error) {
 	return sqldb.Scan(rows, &t, &t.Project, &t.User, &t.ThreadID, &t.RunKey, &t.RunID, &t.Scope, &t.After, &t.TiedTo)

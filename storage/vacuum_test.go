@@ -59,7 +59,7 @@ func TestVacuum_ShrinksFile(t *testing.T) {
 			}
 			db = serve(t, url)
 			defer closed(t, db)
-			must(t, db.Join(t.Context(), "again", ""))
+			must(t, db.Members().Join(t.Context(), "again", ""))
 			log.db, log.n = db, 0
 			small := size(t, url)
 			for range 800 {

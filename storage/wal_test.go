@@ -82,7 +82,7 @@ func TestCleanStopLeavesOneFile(t *testing.T) {
 	for _, key := range log.threads {
 		sameLog(t, readLog(t, db, key, 500), want[key])
 	}
-	if runs, _, err := storagetest.Parts(db.Runs(t.Context(), data.RunFilter{Statuses: []data.Status{data.Completed}})); err != nil || len(runs) != 2 {
+	if runs, _, err := storagetest.Parts(db.ByProject().Runs(t.Context(), data.RunFilter{Statuses: []data.Status{data.Completed}})); err != nil || len(runs) != 2 {
 		t.Errorf("the copy has %d finished runs, %v, want 2", len(runs), err)
 	}
 }
@@ -98,7 +98,7 @@ func TestOwnWALIsTaken(t *testing.T) {
 	for n := range 3 {
 		db := serve(t, url)
 		snap()
-		must(t, db.Join(t.Context(), fmt.Sprint("instance", n), ""))
+		must(t, db.Members().Join(t.Context(), fmt.Sprint("instance", n), ""))
 		snap()
 		if log == nil {
 			log = newLog(t, db, 3)
@@ -182,7 +182,7 @@ func TestForeignWALIsRefused(t *testing.T) {
 	cold := read(t, path)
 
 	db = serve(t, url)
-	must(t, db.Join(t.Context(), "second", ""))
+	must(t, db.Members().Join(t.Context(), "second", ""))
 	log.db, log.n = db, 0
 	log.commit(t, log.batch(30))
 	backup := filepath.Join(t.TempDir(), "backup.db")

@@ -19,7 +19,7 @@ func joins(t *testing.T, cfg Config, instance string) *DB {
 	db, err := Open(t.Context(), cfg)
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	must(t, db.Join(t.Context(), instance, ""))
+	must(t, db.Members().Join(t.Context(), instance, ""))
 	return db
 }
 
@@ -28,7 +28,7 @@ func lookAfter(t *testing.T, server *DB, d time.Duration) (gone bool) {
 	t.Helper()
 	for {
 		counted := server.watcher.Elapse(d)
-		seen, err := server.Watch(t.Context())
+		seen, err := server.Members().Watch(t.Context())
 		must(t, err)
 		if seen.Gone || counted() {
 			return seen.Gone
@@ -72,7 +72,7 @@ func TestWatch_LeavesABusyInstanceAlone(t *testing.T) {
 		if err := x.Commit(t.Context(), 1, batch); !errors.Is(err, data.ErrUnavailable) {
 			t.Fatalf("Commit: %v, want ErrUnavailable", err)
 		}
-		if err := x.KeepLease(t.Context()); err != nil || lookAfter(t, y, 3*lease) {
+		if err := x.Members().KeepLease(t.Context()); err != nil || lookAfter(t, y, 3*lease) {
 			t.Fatalf("fenced, %v", err)
 		}
 	}
@@ -203,10 +203,10 @@ func TestWatch_LeavesALongCommitAnotherLease(t *testing.T) {
 	if err := <-committed; err == nil {
 		t.Error("the stopped transaction was committed")
 	}
-	if in, err := y.Instance(t.Context(), "x"); err != nil || in.End != data.EndCrashed {
+	if in, err := y.Members().Instance(t.Context(), "x"); err != nil || in.End != data.EndCrashed {
 		t.Errorf("%+v, %v", in, err)
 	}
-	if seen, err := x.Watch(t.Context()); err == nil || seen.Gone {
+	if seen, err := x.Members().Watch(t.Context()); err == nil || seen.Gone {
 		t.Errorf("the fenced one judges others: %+v, %v", seen, err)
 	}
 }
@@ -237,7 +237,7 @@ func TestWatch_EndsASessionThatNobodyReads(t *testing.T) {
 				close(stopped)
 			})
 			go func() {
-				ended <- x.committer.w.Aside(t.Context(), func(tx *sqldb.Tx) error {
+				ended <- x.commits.w.Aside(t.Context(), func(tx *sqldb.Tx) error {
 					if err := tx.Exec(lockUnsealed, 1); err != nil {
 						return err
 					}
@@ -286,7 +286,7 @@ func TestWatch_EndsAStoppedListener(t *testing.T) {
 	p, through := storagetest.NewProxy(t, url)
 	defer p.Restore()
 	x := joins(t, Config{URL: through, Lease: lease}, "x")
-	b := x.Bus()
+	b := x.Registry.Bus()
 	defer b.Close()
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -314,7 +314,7 @@ func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
 	must(t, err)
 	defer db.Close()
 	other := openForPlans(t, url)
-	must(t, db.Join(t.Context(), "watcher", ""))
+	must(t, db.Members().Join(t.Context(), "watcher", ""))
 	exec := func(statement string) {
 		t.Helper()
 		if _, err := other.w.Pool.SQL.ExecContext(t.Context(), statement); err != nil {
@@ -323,7 +323,7 @@ func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
 	}
 	exec(`INSERT INTO servers (instance, name, schema, seen_at) VALUES ('x', '', 1, now())`)
 	exec(`INSERT INTO instances VALUES ('x', FALSE, '', '', '', 1, now() - interval '1 hour', now())`)
-	if seen, err := db.Watch(t.Context()); seen.Gone || err != nil {
+	if seen, err := db.Members().Watch(t.Context()); seen.Gone || err != nil {
 		t.Fatalf("%+v, %v", seen, err)
 	}
 	for range 3 {
@@ -334,12 +334,12 @@ func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
 			if _, err := conn.ExecContext(t.Context(), "LOCK TABLE servers IN SHARE MODE"); err != nil {
 				t.Fatal(err)
 			}
-			if seen, err := db.Watch(t.Context()); seen.Gone || err == nil {
+			if seen, err := db.Members().Watch(t.Context()); seen.Gone || err == nil {
 				t.Errorf("%+v, %v", seen, err)
 			}
 		}()
 	}
-	if in, err := db.Instance(t.Context(), "x"); err != nil || in.End != "" {
+	if in, err := db.Members().Instance(t.Context(), "x"); err != nil || in.End != "" {
 		t.Errorf("%+v, %v", in, err)
 	}
 }

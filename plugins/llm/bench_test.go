@@ -52,7 +52,7 @@ func (b *bench) up() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.cfg.Store, b.cfg.Ledger, b.close = db, db, db.Close
+	b.cfg.Store, b.cfg.Ledger, b.close = db, db.Counter, db.Close
 	b.cfg.Attachments = attach.New(attach.Config{Records: db.Attachments, Blobs: blob.NewDirectory(filepath.Join(filepath.Dir(b.path), "files"))})
 	if b.Runtime, err = runtime.New(b.cfg); err != nil {
 		b.t.Fatal(err)

@@ -13,18 +13,10 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// Store is where all instances count.
-type Store interface {
-	Shared() bool
-	Spent(ctx context.Context, project string, since, until time.Time) ([]data.Spending, error)
-	Raises(ctx context.Context, since time.Time) ([]data.Raise, error)
-	ReserveBudgets(ctx context.Context, instance, project string, reserve func(others []data.Reserved) ([]data.Reserved, error)) error
-}
-
 // Ledger counts the use of budgets with a period by model calls. An instance first reads the earlier use. In a cluster
 // it keeps reading the use by the others.
 type Ledger struct {
-	store    Store
+	store    data.Budgets // of all instances
 	instance string
 	shared   bool
 	prices   data.Prices
@@ -56,12 +48,12 @@ func newPeriod(from, until time.Time) *period {
 // owner is the owner of a budget: see [data.Budget.Subject].
 type owner struct{ project, subject string }
 
-// New returns the ledger of an instance. It fails if the budgets or their prices are wrong.
-func New(store Store, instance string, list []data.Budget, prices data.Prices) (*Ledger, error) {
+// New returns the ledger of an instance, which others are beside if the store is shared. It fails if the budgets or their prices are wrong.
+func New(store data.Budgets, shared bool, instance string, list []data.Budget, prices data.Prices) (*Ledger, error) {
 	if err := data.CheckBudgets(list, &prices); err != nil {
 		return nil, err
 	}
-	b := &Ledger{store: store, instance: instance, shared: store.Shared(), prices: prices, holders: make(map[string]*holders)}
+	b := &Ledger{store: store, instance: instance, shared: shared, prices: prices, holders: make(map[string]*holders)}
 	for _, budget := range list {
 		b.list = append(b.list, &counted{Budget: budget, limit: budget.Amount(budget.Limit)})
 	}

@@ -24,7 +24,7 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 	prices := data.Prices{Currency: "USD", Models: map[string]data.Price{"m": {Input: 2500}}} // a quarter of a cent a token
 	store := inmemory.New(time.Now).Open()
 	open := func() *budget.Ledger {
-		b, err := budget.New(store, "i", list, prices)
+		b, err := budget.New(store, false, "i", list, prices)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 	}
 	who := data.Spender{Project: "p", User: "u", Agent: "a"}
 	goes := open()
-	if err := store.Join(t.Context(), "i", ""); err != nil {
+	if err := store.Members().Join(t.Context(), "i", ""); err != nil {
 		t.Fatal(err)
 	}
 	commits := int64(0)
@@ -77,7 +77,7 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 // TestBudgets_SurviveClockSetBack: a clock that jumps to another month and back loses nothing.
 func TestBudgets_SurviveClockSetBack(t *testing.T) {
 	t.Parallel()
-	b, err := budget.New(inmemory.New(time.Now).Open(), "i", []data.Budget{{Name: "b", Scope: data.OfProject, Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
+	b, err := budget.New(inmemory.New(time.Now).Open(), false, "i", []data.Budget{{Name: "b", Scope: data.OfProject, Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestBudgets_SurviveClockSetBack(t *testing.T) {
 // TestBudgets_ReportEachMarkOnce: the calls that reach 80 % and all of a budget are reported, and no others.
 func TestBudgets_ReportEachMarkOnce(t *testing.T) {
 	t.Parallel()
-	b, err := budget.New(inmemory.New(time.Now).Open(), "i", []data.Budget{{Name: "b", Scope: data.OfAgent, Of: "a", Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
+	b, err := budget.New(inmemory.New(time.Now).Open(), false, "i", []data.Budget{{Name: "b", Scope: data.OfAgent, Of: "a", Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestBudgets_ReportEachMarkOnce(t *testing.T) {
 func TestBudgets_AreChecked(t *testing.T) {
 	t.Parallel()
 	good := data.Budget{Name: "b", Scope: data.OfUser, Per: data.PerDay, Unit: data.UnitTokens, Limit: 1}
-	if _, err := budget.New(inmemory.New(time.Now).Open(), "i", []data.Budget{good}, data.Prices{}); err != nil {
+	if _, err := budget.New(inmemory.New(time.Now).Open(), false, "i", []data.Budget{good}, data.Prices{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(b *data.Budget){
@@ -133,12 +133,9 @@ func TestBudgets_AreChecked(t *testing.T) {
 
 // busy is a store of a cluster in which another server has reserved the rest of a budget.
 type busy struct {
-	budget.Store
 	reserved data.Reserved
 	asked    int
 }
-
-func (*busy) Shared() bool { return true }
 
 func (*busy) Raises(context.Context, time.Time) ([]data.Raise, error) { return nil, nil }
 
@@ -159,7 +156,7 @@ func TestLedger_WaitsForOtherServers(t *testing.T) {
 		day := data.Budget{Name: "b", Scope: data.OfProject, Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}
 		from, _ := day.Period(time.Now())
 		store := &busy{reserved: data.Reserved{Budget: "b", Subject: "p", From: from, Amount: 100}}
-		b, err := budget.New(store, "i", []data.Budget{day}, data.Prices{})
+		b, err := budget.New(store, true, "i", []data.Budget{day}, data.Prices{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,9 +67,9 @@ func (q *Queue) beat(over <-chan struct{}) {
 // renew renews the lease, as commits do too. It fails only when this instance may not write any more. So an instance
 // that writes nothing notices, too, that the database is away or is back.
 func (q *Queue) renew(ctx context.Context) error {
-	err := q.cfg.Store.Renew(context.WithoutCancel(ctx), q.n-1)
+	err := q.cfg.Lease.Renew(context.WithoutCancel(ctx), q.n-1)
 	if errors.Is(err, data.ErrUnavailable) { // maybe its connection alone is broken
-		err = q.cfg.Store.Renew(context.WithoutCancel(ctx), q.n-1)
+		err = q.cfg.Lease.Renew(context.WithoutCancel(ctx), q.n-1)
 	}
 	if errors.Is(err, data.ErrFenced) {
 		return err
@@ -143,7 +143,7 @@ func (q *Queue) commit(ctx context.Context, batch []*Item) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		_ = q.cfg.Store.KeepLease(context.WithoutCancel(ctx)) // a batch that cannot be written is no sign of a dead instance
+		_ = q.cfg.Lease.KeepLease(context.WithoutCancel(ctx)) // a batch that cannot be written is no sign of a dead instance
 		Pause(ctx, attempt)
 	}
 }

@@ -33,6 +33,10 @@ func Unwritten(err error) bool {
 // Store is the database of a queue: see [data.Store].
 type Store interface {
 	Commit(ctx context.Context, n int64, b *data.Batch) error
+}
+
+// Lease is the lease of the instance that commits: see [data.Members].
+type Lease interface {
 	Renew(ctx context.Context, n int64) error
 	KeepLease(ctx context.Context) error
 }
@@ -40,6 +44,7 @@ type Store interface {
 // Config configures a Queue. All fields must be set, except Committed.
 type Config struct {
 	Store Store
+	Lease Lease
 	Log   *slog.Logger
 
 	Gather      time.Duration // between the start of a commit and the next one, if nobody waits for what that writes
@@ -336,8 +341,23 @@ func (q *Queue) look() {
 	}
 }
 
-// Stuck returns a channel that is closed once the database has done nothing for longer than Patience. Callers that wait for
-// a decision should then report that its outcome is unknown.
+// errUnknown answers a request whose decision the database neither stores nor refuses. The decision still waits to be
+// written, and takes effect if it is.
+var errUnknown = &data.Error{
+	Kind: data.KindUnavailable, Code: "outcome_unknown", RetryAfter: 5 * time.Second,
+	Detail: "The database does not answer, so whether this was done is not known; ask again with the same Idempotency-Key or runId, or look",
+}
+
+// Unknown returns the error of a request that does not wait for a stuck database any longer.
+func (q *Queue) Unknown() error {
+	if trouble := q.Trouble(); errors.Is(trouble, data.ErrDamaged) {
+		return data.Unavailable(trouble)
+	}
+	return errUnknown
+}
+
+// Stuck returns a channel that is closed once the database has done nothing for longer than Patience. Requests that wait for
+// a decision then fail with Unknown.
 func (q *Queue) Stuck() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -51,7 +51,7 @@ func (s *store) Renew(context.Context, int64) error {
 // open starts a queue that commits to s until the test ends.
 func open(t *testing.T, s *store, cfg commit.Config) *commit.Queue {
 	t.Helper()
-	cfg.Store, cfg.Log, cfg.Heartbeat, cfg.Patience = s, cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), cmp.Or(cfg.Heartbeat, time.Hour), time.Minute
+	cfg.Store, cfg.Lease, cfg.Log, cfg.Heartbeat, cfg.Patience = s, s, cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), cmp.Or(cfg.Heartbeat, time.Hour), time.Minute
 	cfg.RunBytes, cfg.Bytes, cfg.BatchEvents, cfg.BatchBytes = 10, 100, 100, 1000
 	cfg.Live = func() int { return 1 }
 	cfg.Queued = func(string, string) data.InQueue { return data.InQueue{} }

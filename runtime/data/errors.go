@@ -101,10 +101,40 @@ func Refuse(kind Kind, code, format string, args ...any) *Error {
 	return &Error{Kind: kind, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
+// RefuseAt refuses a request because of one place in its body, given as a JSON pointer.
+func RefuseAt(place, code, format string, args ...any) *Error {
+	err := Refuse(KindInvalid, code, format, args...)
+	err.Place = place
+	return err
+}
+
 // Gone replaces an error that wraps ErrNotFound by refusal, and returns others unchanged.
 func Gone(err error, refusal *Error) error {
 	if errors.Is(err, ErrNotFound) {
 		return refusal
+	}
+	return err
+}
+
+// Unavailable turns an error of a Store into the error for the caller.
+func Unavailable(err error) error {
+	switch {
+	case errors.Is(err, ErrDamaged):
+		return &Error{Kind: KindUnavailable, Code: "database_damaged", Detail: "The database is damaged; its operator must restore a backup", RetryAfter: time.Minute}
+	case errors.Is(err, ErrMissing):
+		return &Error{Kind: KindUnavailable, Code: "database_missing", Detail: "The database's file is missing; its operator must put it back, or restore a backup", RetryAfter: time.Minute}
+	case errors.Is(err, ErrDenied):
+		return &Error{Kind: KindUnavailable, Code: "database_denied", Detail: "The database is read-only, or denies its user access; its operator must change that", RetryAfter: 5 * time.Second}
+	case errors.Is(err, ErrFenced), errors.Is(err, ErrUnavailable), errors.Is(err, ErrConflict):
+		return &Error{Kind: KindUnavailable, Code: "unavailable", Detail: "The database is unavailable; try again shortly", RetryAfter: time.Second}
+	case errors.Is(err, ErrTooSlow):
+		return &Error{Kind: KindUnavailable, Code: "too_slow", Detail: "The database took too long; try again shortly", RetryAfter: time.Second}
+	case errors.Is(err, ErrDiskFull):
+		return &Error{Kind: KindUnavailable, Code: "disk_full", Detail: "The database is out of space", RetryAfter: 5 * time.Second}
+	case errors.Is(err, ErrText):
+		return Refuse(KindInvalid, "invalid_text", "A text may not hold NUL, and must be UTF-8")
+	case errors.Is(err, ErrNotFound): // deleted after it was found
+		return Refuse(KindNotFound, "not_found", "It is not there any more")
 	}
 	return err
 }

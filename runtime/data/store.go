@@ -10,9 +10,67 @@ import (
 // Store is the database. storage implements it; storagetest is its contract.
 type Store interface {
 	Reader
-	Secrets
-	Saved
 
+	// Queue returns the queue.
+	Queue() Queue
+	// Members returns the instances.
+	Members() Members
+	// Budgets returns the use of budgets.
+	Budgets() Budgets
+	// Saved returns the store of secrets and of users' views.
+	Saved() Saved
+	// Commit writes batch n of the joined instance in one transaction, exactly once: after an error the caller calls it again with
+	// the same n, and it returns nil when the earlier attempt was committed. n counts from 1, by one for each committed batch.
+	// Commit locks the threads of the decisions, shows each decision its View, and writes the changes in the order of the
+	// decisions, events last. It does not wait for threads that another instance has locked, but defers their decisions. The number of its statements does not depend on the number of decisions. An error
+	// wraps ErrFenced, ErrUnavailable, ErrTooSlow, ErrConflict or ErrDiskFull, or is the fault of the data.
+	Commit(ctx context.Context, n int64, b *Batch) error
+	// NewThreadKey and NewRunKey return keys for new rows. No key is returned twice. Each is
+	// higher than those that an instance got a second before the call, of a run 20 ms. They do not wait for a running commit, and may be called concurrently.
+	NewThreadKey(ctx context.Context) (int64, error)
+	NewRunKey(ctx context.Context) (int64, error)
+	// Ping reports whether the database answers and has the schema this program needs.
+	Ping(ctx context.Context) error
+	// Shared reports whether other instances may write the database at the same time.
+	Shared() bool
+	// Close closes the connections.
+	Close() error
+}
+
+// Queue has the work that waits for an instance.
+type Queue interface {
+	// Take takes rows of the queue that no other instance has taken, and returns their threads. For hold, at most MostHold,
+	// the others' Line leaves them out; a hold of 0 gives them back. It is only a saving: rows of an instance that ends are left out until
+	// then. A row whose hold would end after twice MostHold is free: the database's clock was set back. A Store that is not Shared takes all.
+	Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error)
+	// Appended returns the number of queued messages of those of the runs that have any.
+	Appended(ctx context.Context, runs []int64) (map[int64]int, error)
+	// Orphans returns up to limit RUNNING runs of all threads whose owner may not write any more, by their threads' keys, after that
+	// key.
+	Orphans(ctx context.Context, afterThread int64, limit int) ([]RunHead, error)
+	// Misplaced returns up to limit threads whose Place is not what their runs need: a defect, which a Look repairs.
+	Misplaced(ctx context.Context, limit int) ([]int64, error)
+	// Line returns up to limit rows of the queue behind a place: see the Selections of Each. An empty name is before all names.
+	Line(ctx context.Context, after Place, each Each, limit int) ([]Place, error)
+	// Position returns a thread's row in the queue, and its position by Place.Compare among the claim rows of its user in its project,
+	// from 1 to 1000 at most; 0 for a row that asks for a cancel.
+	Position(ctx context.Context, thread int64) (Place, int, error)
+	// Backlog returns the work that waits. It reads all WAITING runs and the whole queue.
+	Backlog(ctx context.Context) (Backlog, error)
+	// CountRunning returns how many runs of projects and of users are RUNNING, with those of the projects' users. It is for a Store that
+	// is Shared, as CountQueued is.
+	CountRunning(ctx context.Context, of []Name) (map[Name]int, error)
+	// CountQueued returns how many runs are QUEUED: of all, of each project and of each user in it, as Names without ids.
+	CountQueued(ctx context.Context) (map[Name]int, error)
+	// Deletions returns up to limit deletions of which parts are left and whose instance may not write any more, by the keys of
+	// their threads and runs, after those keys.
+	Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]Deletion, error)
+	// Expired returns up to limit open interrupts that have expired by now.
+	Expired(ctx context.Context, now time.Time, limit int) ([]Interrupt, error)
+}
+
+// Members has the instances, one of which this process may join as.
+type Members interface {
 	// Join registers this process as a new instance, in whose name Commit writes. It fences instances that have ended: all others of a
 	// Store that is not Shared, and those whose process is known to have ended. When Join returns, no commit of an instance that has ended is running.
 	Join(ctx context.Context, instance, addr string) error
@@ -33,57 +91,44 @@ type Store interface {
 	// that may write is, and stays it until LeaveDuties, or until it may not write any more. A Store that is not Shared has no
 	// duties: it reports true.
 	TakeDuty(ctx context.Context, name string) (bool, error)
-	// Take takes rows of the queue that no other instance has taken, and returns their threads. For hold, at most MostHold,
-	// the others' Line leaves them out; a hold of 0 gives them back. It is only a saving: rows of an instance that ends are left out until
-	// then. A row whose hold would end after twice MostHold is free: the database's clock was set back. A Store that is not Shared takes all.
-	Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error)
 	// LeaveDuties lets another instance take the joined instance's duties.
 	LeaveDuties(ctx context.Context) error
-	// ReserveBudgets replaces what an instance has reserved of a project's budgets by the result of decide, which gets the reservations of
-	// the other instances that may write. The instances decide about a project one after another, beside batches. It is called if the Store
-	// is Shared.
-	ReserveBudgets(ctx context.Context, instance, project string, decide func(others []Reserved) ([]Reserved, error)) error
 	// Leave ends the joined instance, so that another may join at once. It does not change an instance that has ended.
 	Leave(ctx context.Context) error
 	// Fence ends an instance that may still write, as EndFenced. It waits for a running commit.
 	Fence(ctx context.Context, instance string) error
-	// Commit writes batch n of the joined instance in one transaction, exactly once: after an error the caller calls it again with
-	// the same n, and it returns nil when the earlier attempt was committed. n counts from 1, by one for each committed batch.
-	// Commit locks the threads of the decisions, shows each decision its View, and writes the changes in the order of the
-	// decisions, events last. It does not wait for threads that another instance has locked, but defers their decisions. The number of its statements does not depend on the number of decisions. An error
-	// wraps ErrFenced, ErrUnavailable, ErrTooSlow, ErrConflict or ErrDiskFull, or is the fault of the data.
-	Commit(ctx context.Context, n int64, b *Batch) error
-	// NewThreadKey and NewRunKey return keys for new rows. No key is returned twice. Each is
-	// higher than those that an instance got a second before the call, of a run 20 ms. They do not wait for a running commit, and may be called concurrently.
-	NewThreadKey(ctx context.Context) (int64, error)
-	NewRunKey(ctx context.Context) (int64, error)
-	// Now returns the database's time, which its rows have.
-	Now(ctx context.Context) (time.Time, error)
-	// Ping reports whether the database answers and has the schema this program needs.
-	Ping(ctx context.Context) error
 	// Tell stores the joined instance's description of itself for the others. An empty About or Load stays as it was. Tell does not
 	// wait for a running commit.
 	Tell(ctx context.Context, s *Server) error
 	// Servers returns the instances that may write, ordered by their ids, 1000 at most. About is empty where its hash is among known.
 	Servers(ctx context.Context, known []string) ([]Server, error)
-	// Shared reports whether other instances may write the database at the same time.
-	Shared() bool
-	// Close closes the connections.
-	Close() error
+	// Instance returns an instance that has joined at some time.
+	Instance(ctx context.Context, id string) (Instance, error)
+	// Now returns the database's time, which its rows have.
+	Now(ctx context.Context) (time.Time, error)
 }
 
-// Secrets stores the secrets that servers sign and seal with. They do not belong to an instance.
-type Secrets interface {
+// Budgets has the use of budgets by all instances.
+type Budgets interface {
+	// Spent returns the spending of a project, or of all when it is empty, from the beginning of one day to that of
+	// another.
+	Spent(ctx context.Context, project string, from, until time.Time) ([]Spending, error)
+	// Raises returns the raises of periods that began at a time or later.
+	Raises(ctx context.Context, since time.Time) ([]Raise, error)
+	// ReserveBudgets replaces what an instance has reserved of a project's budgets by the result of decide, which gets the reservations of
+	// the other instances that may write. The instances decide about a project one after another, beside batches. It is called if the Store
+	// is Shared.
+	ReserveBudgets(ctx context.Context, instance, project string, decide func(others []Reserved) ([]Reserved, error)) error
+}
+
+// Saved stores the secrets that servers sign and seal with, and the users' own views of lists. They do not belong to an instance.
+type Saved interface {
 	// Secret returns the secret of a purpose, or ErrNotFound.
 	Secret(ctx context.Context, purpose string) (string, error)
 	// PutSecret stores the secret of a purpose that has none.
 	PutSecret(ctx context.Context, purpose, value string) error
 	// RemoveSecrets removes all secrets.
 	RemoveSecrets(ctx context.Context) error
-}
-
-// Saved stores the users' own views of lists. It does not belong to an instance.
-type Saved interface {
 	// Views returns a user's views, in the order in which they were put.
 	Views(ctx context.Context, project, user string) ([]SavedView, error)
 	// PutViews replaces all of a user's views.
@@ -92,13 +137,6 @@ type Saved interface {
 
 // Name is a user's name for a thread or a run.
 type Name struct{ Project, User, ID string }
-
-// Reader has the reads of a Store. They see committed rows. Each has an index and a limit. A single row that does not exist is
-// ErrNotFound.
-type Reader interface {
-	ByProject
-	ByKey
-}
 
 // ByProject has the reads of one project: they find nothing for a key of another project.
 type ByProject interface {
@@ -146,10 +184,11 @@ type ByProject interface {
 	Questions(ctx context.Context, f QuestionFilter) (Page[Question], error)
 }
 
-// ByKey has the reads by keys, and those of servers. They check no permission: package runtime has grants for the keys that a caller
-// may read.
-type ByKey interface {
-	Instance(ctx context.Context, id string) (Instance, error)
+// Reader has the reads of a Store. They see committed rows. Each has an index and a limit. A single row that does not exist is
+// ErrNotFound. Reads by key check no permission: package runtime has grants for the keys that a caller may read.
+type Reader interface {
+	// ByProject returns the reads of a project.
+	ByProject() ByProject
 	Thread(ctx context.Context, key int64) (Thread, error)
 	Run(ctx context.Context, key int64) (Run, error)
 	// Weight returns how many bytes a run needs in memory when it begins or resumes, without reading them.
@@ -160,32 +199,8 @@ type ByKey interface {
 	Heads(ctx context.Context, runs []int64) ([]RunHead, error)
 	// CancelAsks returns up to 1000 requests to cancel runs that an instance executes.
 	CancelAsks(ctx context.Context, instance string) ([]CancelAsk, error)
-	// Appended returns the number of queued messages of those of the runs that have any.
-	Appended(ctx context.Context, runs []int64) (map[int64]int, error)
 	// LastRun returns the thread's newest run, without its input and definition.
 	LastRun(ctx context.Context, threadKey int64) (Run, error)
-	// Orphans returns up to limit RUNNING runs of all threads whose owner may not write any more, by their threads' keys, after that
-	// key.
-	Orphans(ctx context.Context, afterThread int64, limit int) ([]RunHead, error)
-	// Misplaced returns up to limit threads whose Place is not what their runs need: a defect, which a Look repairs.
-	Misplaced(ctx context.Context, limit int) ([]int64, error)
-	// Line returns up to limit rows of the queue behind a place: see the Selections of Each. An empty name is before all names.
-	Line(ctx context.Context, after Place, each Each, limit int) ([]Place, error)
-	// Position returns a thread's row in the queue, and its position by Place.Compare among the claim rows of its user in its project,
-	// from 1 to 1000 at most; 0 for a row that asks for a cancel.
-	Position(ctx context.Context, thread int64) (Place, int, error)
-	// Backlog returns the work that waits. It reads all WAITING runs and the whole queue.
-	Backlog(ctx context.Context) (Backlog, error)
-	// CountRunning returns how many runs of projects and of users are RUNNING, with those of the projects' users. It is for a Store that
-	// is Shared, as CountQueued is.
-	CountRunning(ctx context.Context, of []Name) (map[Name]int, error)
-	// CountQueued returns how many runs are QUEUED: of all, of each project and of each user in it, as Names without ids.
-	CountQueued(ctx context.Context) (map[Name]int, error)
-	// Deletions returns up to limit deletions of which parts are left and whose instance may not write any more, by the keys of
-	// their threads and runs, after those keys.
-	Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]Deletion, error)
-	// Expired returns up to limit open interrupts that have expired by now.
-	Expired(ctx context.Context, now time.Time, limit int) ([]Interrupt, error)
 	Nodes(ctx context.Context, runKey int64) ([]Node, error)
 	// Queued returns the run's queued messages, in the order of their keys.
 	Queued(ctx context.Context, runKey int64) ([]Message, error)
@@ -215,11 +230,6 @@ type ByKey interface {
 	// SpanAfter returns the thread's first span that begins after the event.
 	SpanAfter(ctx context.Context, threadKey, eventID int64) (Span, error)
 	Memos(ctx context.Context, runKey int64, generation int) ([]Memo, error)
-	// Spent returns the spending of a project, or of all when it is empty, from the beginning of one day to that of
-	// another.
-	Spent(ctx context.Context, project string, from, until time.Time) ([]Spending, error)
-	// Raises returns the raises of periods that began at a time or later.
-	Raises(ctx context.Context, since time.Time) ([]Raise, error)
 	// Interrupts returns the run's interrupts, oldest first.
 	Interrupts(ctx context.Context, runKey int64) ([]Interrupt, error)
 }

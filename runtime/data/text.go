@@ -8,11 +8,18 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
+
+// ValidName reports whether s can name a thread, a run or a message.
+func ValidName(s string) bool {
+	return s != "" && utf8.ValidString(s) && utf8.RuneCountInString(s) <= 200 &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 })
+}
 
 // NewID mints a UUIDv7.
 func NewID() string {

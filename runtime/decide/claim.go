@@ -178,6 +178,8 @@ type Release struct {
 	Instance    string
 	Mark        string      // the run's owner afterwards: see data.ReleasedBy
 	Waits       *data.Waits // parks the run; nil for a run that goes on at once
+	Rows        data.Rows
+	Events      []data.StoredEvent // of a run that is parked
 }
 
 // Ask returns the rows that the decision needs to see.
@@ -195,6 +197,8 @@ func (c *Release) decide(d *decision) error {
 	}
 	run.Owner, run.Attempt = c.Mark, 0
 	d.putHead(run)
+	d.put(c.Rows...)
+	d.out.Events = c.Events
 	return nil
 }
 

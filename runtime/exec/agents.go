@@ -6,50 +6,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/observe"
 )
 
-// Limits of the agents that a run's agents call.
-const (
-	maxDepth     = 8  // nested in each other
-	maxSubagents = 32 // at once at one depth; others wait for a place
-)
+// maxSubagents is how many agents are called at once at one depth; others wait for a place.
+const maxSubagents = 32
 
-// places limits the work of a run's agents at once, by their depth: an agent has its place while it waits for one at the next depth only.
-type places struct {
-	most int64
-
-	mu     sync.Mutex // guards depths
-	depths [maxDepth + 1]*semaphore.Weighted
-}
-
-func (p *places) of(s *step) *semaphore.Weighted {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at := &p.depths[s.w.Depth()]
-	if *at == nil {
-		*at = semaphore.NewWeighted(p.most)
-	}
-	return *at
-}
-
-// acquire waits for n places at the step's depth. It fails with ctx's cause.
-func (p *places) acquire(ctx context.Context, s *step, n int) error {
-	if p.of(s).Acquire(ctx, int64(n)) != nil {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-func (p *places) release(s *step, n int) { p.of(s).Release(int64(n)) }
-
-var errTooDeep = &plugins.Error{Code: "too_deep", Message: fmt.Sprintf("Agents may call each other %d deep", maxDepth)}
+var errTooDeep = &plugins.Error{Code: "too_deep", Message: fmt.Sprintf("Agents may call each other %d deep", calls.MaxDepth)}
 
 // CallAgent runs another agent inside the step, under its own id.
 func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, query string) (agui.WorkerOutput, error) {
@@ -63,18 +32,18 @@ func (c *toolCall) answerAs(ctx context.Context) (agui.ToolOutput, error) {
 	if !ok {
 		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", u.Name)), nil
 	}
-	query, ok := queryOf(u.Request)
-	if info := agent.Info(); ok {
+	query, err := graph.AgentQuery(u.Request)
+	if info := agent.Info(); err == nil {
 		if ok, err := c.approved(&info); !ok {
 			return denied(), err
 		}
 		if refused, err := c.recheck(); refused != nil || err != nil {
 			return *cmp.Or(refused, new(agui.ToolOutput)), err
 		}
-		query, ok = queryOf(c.executed())
+		query, err = graph.AgentQuery(c.executed())
 	}
-	if !ok {
-		return failure("invalid_arguments", errNoQuery.Error()), nil
+	if err != nil {
+		return failure("invalid_arguments", err.Error()), nil
 	}
 	request, _ := json.Marshal(query) // a string always encodes; stored records have the hash of this form
 	use := plugins.Use{Place: u.Inside("agent"), Name: u.Name, Request: request}
@@ -93,26 +62,10 @@ func (c *toolCall) answerAs(ctx context.Context) (agui.ToolOutput, error) {
 	return result, nil
 }
 
-var errNoQuery = errors.New("the arguments must be an object with the string query")
-
-// queryOf returns the query in the arguments of a call.
-func queryOf(raw json.RawMessage) (query string, ok bool) {
-	var args map[string]json.RawMessage // not a struct: Go would also accept QUERY
-	if json.Unmarshal(raw, &args) != nil {
-		return "", false
-	}
-	var text *string
-	if json.Unmarshal(args["query"], &text) != nil || text == nil {
-		return "", false
-	}
-	return *text, true
-}
-
-// callAgent runs an agent. The places of its uses begin with within. opened names the message or the tool call that it
-// belongs to.
+// callAgent runs an agent. The places of its uses begin with within. opened names the message or the tool call that it belongs to.
 func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plugins.Use, within, query string) (agui.WorkerOutput, error) {
 	var out agui.WorkerOutput
-	m, err := s.memo(u)
+	m, err := s.em.memo(u)
 	if err != nil {
 		return out, err
 	}
@@ -124,13 +77,13 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 	if !ok {
 		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", u.Name)}
 	}
-	if s.w.Depth() >= maxDepth {
+	if s.w.Depth() >= calls.MaxDepth {
 		return out, errTooDeep
 	}
-	if err := s.l.agentPlaces.acquire(ctx, s, 1); err != nil {
+	if err := s.l.agentPlaces.Acquire(ctx, s.w.Depth(), 1); err != nil {
 		return out, err
 	}
-	defer s.l.agentPlaces.release(s, 1)
+	defer s.l.agentPlaces.Release(s.w.Depth(), 1)
 	opened.Name, opened.Description = u.Name, agent.Info().Description
 	for {
 		sub, err := s.openAgent(ctx, m, opened)
@@ -138,7 +91,7 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 			return out, err
 		}
 		sub.w.Within, sub.messages = within, asked("query-"+sub.w.Subagent, query)
-		ctx, end := trace(sub.w.Ctx, s.l.cfg.Tracer, s.l.op(OpAgent, u.Name, sub.w.Subagent))
+		ctx, end := observe.Begin(sub.w.Ctx, s.l.cfg.Tracer, s.l.op(observe.OpAgent, u.Name, sub.w.Subagent))
 		out, err = plugins.Execute(ctx, agent, sub, s.input(query, sub.w.Subagent))
 		end(endOf(err))
 		if why, ok := errors.AsType[*plugins.Interrupted](err); ok {
@@ -153,11 +106,11 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 // input returns the input of a worker that the step's worker calls.
 func (s *step) input(query, subagent string) plugins.Input {
 	l := s.l
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.out.mu.Lock()
+	defer l.out.mu.Unlock()
 	return plugins.Input{
-		Query: query, State: l.span.State(), ThreadID: l.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project,
-		Node: s.node, Subagent: subagent, Execution: 1, Interruptions: l.interruptions,
+		Query: query, State: l.out.span.State(), ThreadID: l.out.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project,
+		Node: s.em.node, Subagent: subagent, Execution: 1, Interruptions: l.out.interruptions,
 	}
 }
 
@@ -172,33 +125,33 @@ func (s *step) openAgent(ctx context.Context, m *data.Memo, opened agui.Subagent
 	if !again {
 		m.CallID, m.Agent = data.NewID(), opened.Name
 	}
-	sub := newStep(ctx, s.l, s.w.Step, s.node, opened.Name)
-	sub.w.Subagent, sub.w.Parent = m.CallID, &s.w
+	sub := newStep(ctx, s.l, s.w.Step, s.em.node, opened.Name)
+	sub.w.Subagent, sub.w.Parent = m.CallID, s.w
 	opened.Base, opened.ParentSubagentRunID = agui.Base{SubagentRunID: m.CallID, Agent: opened.Name}, s.w.Subagent
 	l := s.l
-	l.mu.Lock()
-	isOpen := again && l.span.Ver.SubagentOpen(m.CallID)
-	l.span.Own(&sub.w, opened)
-	l.mu.Unlock()
+	l.out.mu.Lock()
+	isOpen := again && l.out.span.Ver.SubagentOpen(m.CallID)
+	l.out.span.Own(sub.w, opened)
+	l.out.mu.Unlock()
 	if isOpen {
 		return sub, nil
 	}
-	return sub, s.l.emit(s, []data.Row{new(*m)}, nil, opened)
+	return sub, s.em.put([]data.Row{new(*m)}, nil, opened)
 }
 
 // closeAgent ends a sub-agent with its output, or as failed. A waiting sub-agent stays open until its step ends.
 func (s *step) closeAgent(sub *step, m *data.Memo, name string, out agui.WorkerOutput, err error) error {
-	sub.end()
+	sub.em.end()
 	switch {
 	case err == nil:
 		m.Done, m.Output = true, data.MustJSON(out)
-		return s.l.wait(func(done func(error)) error {
-			return sub.leave(m, done, agui.WorkerOutput{Status: agui.StatusSuccess})
+		return wait(func(done func(error)) error {
+			return sub.em.leave(m, done, agui.WorkerOutput{Status: agui.StatusSuccess})
 		})
 	case errors.Is(err, plugins.ErrWaiting):
-		s.l.mu.Lock()
-		s.held = append(s.held, sub.takeHeld()...)
-		s.l.mu.Unlock()
+		s.l.out.mu.Lock()
+		s.em.held = append(s.em.held, sub.em.takeHeld()...)
+		s.l.out.mu.Unlock()
 		return err
 	}
 	if cause := context.Cause(s.w.Ctx); cause != nil {
@@ -206,39 +159,8 @@ func (s *step) closeAgent(sub *step, m *data.Memo, name string, out agui.WorkerO
 	}
 	shown := s.l.explain(name, err)
 	m.CallID = "" // if it is called again after a crash, it gets a new id
-	if err := sub.leave(m, nil, agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}); err != nil {
+	if err := sub.em.leave(m, nil, agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}); err != nil {
 		return err
 	}
 	return &plugins.Error{Code: shown.Code, Message: shown.Message, Retryable: shown.Retryable}
-}
-
-// leave stages the events that an ended sub-agent holds, and the ends of everything that it has left open, its own end last.
-// It queues them together with the memo. done may be nil.
-func (s *step) leave(m *data.Memo, done func(error), left agui.WorkerOutput) error {
-	l := s.l
-	l.source.Room()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.span.Closed(s.w.Parent); err != nil {
-		return err
-	}
-	if s.owed != nil {
-		return s.owed
-	}
-	it := l.item()
-	defer l.cfg.Commits.Add(it) // numbered events must be written, even after an error
-	for _, ev := range s.takeHeld() {
-		if err := l.stage(it, s, ev); err != nil {
-			return err
-		}
-	}
-	if err := s.closeOpen(it, left, true); err != nil {
-		return err
-	}
-	it.Rows = append(it.Rows, l.takeOwed()...)
-	l.record(it, m)
-	if done != nil {
-		it.Done = append(it.Done, done)
-	}
-	return nil
 }

@@ -12,27 +12,26 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/journal"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/span"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
 // OpenCalls emits START, ARGS and END of calls, with the memos that hold their ids; an announced call has these already. It
 // waits for their places, and until they are stored, so that the log has every call that a tool may have begun before a crash.
-func (s *step) OpenCalls(ctx context.Context, parent string, calls []plugins.Use) error {
-	if err := s.l.callPlaces.acquire(ctx, s, len(calls)); err != nil {
+func (s *step) OpenCalls(ctx context.Context, parent string, calls []plugins.Use) (err error) {
+	if err := s.l.callPlaces.Acquire(ctx, s.w.Depth(), len(calls)); err != nil {
 		return err
 	}
-	err := s.openCalls(parent, calls)
-	if err != nil {
-		s.l.callPlaces.release(s, len(calls))
-	}
-	return err
-}
-
-func (s *step) openCalls(parent string, calls []plugins.Use) error {
+	defer func() {
+		if err != nil {
+			s.l.callPlaces.Release(s.w.Depth(), len(calls))
+		}
+	}()
 	for _, u := range calls {
 		s.AwaitTools(u.Name)
 	}
@@ -40,7 +39,7 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 	var evs []agui.Event
 	ours := false // some calls are not the client's to answer
 	for _, u := range calls {
-		m, err := s.memo(u)
+		m, err := s.em.memo(u)
 		switch {
 		case err != nil:
 			return err
@@ -54,7 +53,7 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 		case m.CallID != "":
 			m.Hash = u.Hash()
 			(&toolCall{s: s, m: m, u: u}).owe()
-		case u.ID != "" && (s.l.input.Resumed == nil || s.l.run.Generation > 1):
+		case u.ID != "" && (s.l.Input.Resumed == nil || s.l.run.Generation > 1):
 			return &plugins.Error{Code: "unknown_call", Message: fmt.Sprintf("No Do has kept the call %q", u.ID)}
 		default:
 			m.CallID, m.Tool = cmp.Or(u.ID, data.NewID()), u.Name // a rerun from a model call does not show calls that it makes again
@@ -70,7 +69,6 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 			})
 		}
 		if args, ok := s.l.clientTools.mayAnswer(u); ok {
-			s.l.asked.Store(true)
 			rows = append(rows, &data.Interrupt{
 				ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Place: m.Place,
 				Frontend: true, Tool: u.Name, Status: data.InterruptOpen, CreatedAt: time.Now(),
@@ -81,9 +79,9 @@ func (s *step) openCalls(parent string, calls []plugins.Use) error {
 		}
 	}
 	if !ours { // the span's end stores them before the client is asked
-		return s.l.emit(s, rows, nil, evs...)
+		return s.em.put(rows, nil, evs...)
 	}
-	return s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done, evs...) })
+	return s.em.write(rows, evs...)
 }
 
 // toolCall is a step's call of a tool, or of an agent as a tool.
@@ -98,9 +96,9 @@ type toolCall struct {
 
 // owe makes the step owe the result of a call that was opened before.
 func (c *toolCall) owe() {
-	c.s.l.mu.Lock()
-	c.s.l.span.Own(&c.s.w, agui.ToolCallStart{ToolCallID: c.m.CallID})
-	c.s.l.mu.Unlock()
+	c.s.l.out.mu.Lock()
+	c.s.l.out.span.Own(c.s.w, agui.ToolCallStart{ToolCallID: c.m.CallID})
+	c.s.l.out.mu.Unlock()
 }
 
 // reopen continues a call that was opened before a crash or a question: the step owes its result. A call that has begun and
@@ -112,9 +110,9 @@ func (c *toolCall) reopen() error {
 			return err
 		}
 	}
-	c.s.l.mu.Lock()
+	c.s.l.out.mu.Lock()
 	repeatable := c.s.l.isRepeatable(c.m)
-	c.s.l.mu.Unlock()
+	c.s.l.out.mu.Unlock()
 	if repeatable {
 		return nil
 	}
@@ -123,9 +121,9 @@ func (c *toolCall) reopen() error {
 
 // asksClient reports whether the client has been asked for the call.
 func (c *toolCall) asksClient() bool {
-	c.s.l.mu.Lock()
-	defer c.s.l.mu.Unlock()
-	return c.s.l.journal.AsksClient(c.m.CallID)
+	c.s.l.out.mu.Lock()
+	defer c.s.l.out.mu.Unlock()
+	return c.s.l.out.journal.AsksClient(c.m.CallID)
 }
 
 // beginsAtOnce reports whether a call begins as soon as it is open. Other calls first wait for an approval, or run an agent.
@@ -140,12 +138,11 @@ func (c *toolCall) beginsAtOnce() bool {
 	return !ok
 }
 
-// CallTool executes an open call and records its result. It fails with [plugins.ErrWaiting] if the client has to answer the
-// call.
+// CallTool executes an open call and records its result. It fails with [plugins.ErrWaiting] if the client has to answer the call.
 func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error) {
-	defer s.l.callPlaces.release(s, 1)
+	defer s.l.callPlaces.Release(s.w.Depth(), 1)
 	var out agui.ToolOutput
-	m, err := s.memo(u)
+	m, err := s.em.memo(u)
 	c := &toolCall{s: s, m: m, u: u}
 	switch {
 	case err != nil:
@@ -192,7 +189,7 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 		return c.answerAs(ctx)
 	}
 	info := tool.Info()
-	if _, err := s.l.offer.graphs.FitArgs(tool, c.u.Request); err != nil {
+	if _, err := s.l.offer.Graphs.FitArgs(tool, c.u.Request); err != nil {
 		return failure("invalid_arguments", err.Error()), nil
 	}
 	if ok, err := c.approved(&info); !ok {
@@ -201,159 +198,53 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 	if refused, err := c.recheck(); refused != nil || err != nil {
 		return *cmp.Or(refused, new(agui.ToolOutput)), err
 	}
-	args, err := s.l.offer.graphs.FitArgs(tool, c.executed())
+	args, err := s.l.offer.Graphs.FitArgs(tool, c.executed())
 	if err != nil {
 		return failure("invalid_arguments", err.Error()), nil
 	}
 	if !m.Begun {
 		m.Begun = true
-		if err := s.store(m, nil); err != nil {
+		if err := s.em.write([]data.Row{new(*m)}); err != nil {
 			return agui.ToolOutput{}, err
 		}
 	}
 	return c.invoke(ctx, tool, &plugins.Call{
 		ID: m.CallID, Args: args,
 		Progress: func(fraction float64, message string) {
-			_ = s.Emit(agui.Progress(s.node, fraction, data.Clip(message, maxText))) // a call outlives its step only if it was abandoned
+			_ = s.Emit(agui.Progress(s.em.node, fraction, data.Clip(message, maxText))) // a call outlives its step only if it was abandoned
 		},
 	})
-}
-
-func (c *toolCall) approvalMemo() (*data.Memo, error) {
-	return c.s.memo(plugins.Use{Place: c.u.Inside(journal.ApprovalPlace)})
-}
-
-// approved reports whether the call may be made. It asks a person if the call needs an approval, or if one was requested before
-// the tool was replaced by one without approvals. The answer has its own record, below the call's place.
-func (c *toolCall) approved(info *plugins.Info) (bool, error) {
-	m, err := c.approvalMemo()
-	if !c.s.approves && !info.Approval && c.u.Approval == "" && (err != nil || !m.Done && m.CallID == "") {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	approver, asks := plugins.Approver{}, func() (message string, err error) { return "", nil }
-	if c.s.approves {
-		approver, asks = c.s.approver, c.s.message
-	}
-	if info.Approval {
-		approver = approver.And(info.Approver)
-	}
-	a, err := c.s.approval(m, c.u.Name, approver, func() (agui.Interrupt, error) {
-		message, err := asks()
-		if message == "" && err == nil && info.Approval {
-			message, err = graph.CallMessage(c.s.w.Ctx, info.Approver.Message, c.guarded())
-		}
-		return agui.Interrupt{
-			Reason: "tool_call", ToolCallID: c.m.CallID, Message: cmp.Or(message, c.u.Approval, fmt.Sprintf("Allow %s?", c.u.Name)),
-			Metadata: tail.CallMetadata("approval", c.u.Name, c.guarded()),
-		}, err
-	})
-	return err == nil && journal.ApprovalOf(a).Approved, err
-}
-
-// approval asks for an approval, or returns the answer. ask makes the question, which an approver gets.
-func (s *step) approval(m *data.Memo, tool string, by plugins.Approver, ask func() (agui.Interrupt, error)) (plugins.Answer, error) {
-	if m.Done || m.CallID != "" {
-		return s.question(m, tool, agui.Interrupt{})
-	}
-	q, err := ask()
-	if err != nil {
-		return plugins.Answer{}, err
-	}
-	q.ExpiresAt = expiry(cmp.Or(by.Expires, s.l.cfg.ApprovalTimeout))
-	q.Metadata = forApprover(q.Metadata, by)
-	return s.question(m, tool, q)
-}
-
-// recheck asks the guards about arguments that an approver has edited. An output refuses them.
-func (c *toolCall) recheck() (*agui.ToolOutput, error) {
-	m, _ := c.approvalMemo()
-	args := journal.EditedBy(m)
-	if args == nil || c.u.Recheck == nil || c.m.Begun { // a call that has begun was checked before
-		return nil, nil
-	}
-	out, err := c.u.Recheck(args)
-	c.refused = out != nil
-	return out, err
-}
-
-// executed returns the arguments of the executed call: the requested ones, or those that an approver or a guard has edited.
-func (c *toolCall) executed() json.RawMessage {
-	m, _ := c.approvalMemo()
-	if args := journal.EditedBy(m); args != nil && !c.refused {
-		return args
-	}
-	return c.guarded()
-}
-
-// guarded returns the arguments that the guards have left.
-func (c *toolCall) guarded() json.RawMessage {
-	if c.u.Edited != nil {
-		return c.u.Edited
-	}
-	return c.u.Request
-}
-
-const approvalSchema = `{
-	"type": "object", "required": ["approved"], "additionalProperties": false,
-	"properties": {"approved": {"type": "boolean"}, "editedArgs": {"type": "object"}}
-}`
-
-func denied() agui.ToolOutput { return failure("denied", "The call was not approved") }
-
-func expiry(after time.Duration) string { return time.Now().Add(after).UTC().Format(time.RFC3339Nano) }
-
-// approveAgent asks a person whether a node's agent may be run, and fails if it may not.
-func (s *step) approveAgent(query string) error {
-	m, err := s.memo(plugins.Use{Place: journal.ApprovalPlace})
-	if err != nil {
-		return err
-	}
-	a, err := s.approval(m, "", s.approver, func() (agui.Interrupt, error) {
-		message, err := s.message()
-		return agui.Interrupt{
-			Reason: "confirmation", Message: cmp.Or(message, fmt.Sprintf("Run %s?", s.w.Agent)),
-			Metadata: data.MustJSON(map[string]any{"nodeId": s.node, "agent": s.w.Agent, "query": query}),
-		}, err
-	})
-	if err != nil {
-		return err
-	}
-	if !journal.ApprovalOf(a).Approved {
-		return &plugins.Error{Code: "denied", Message: fmt.Sprintf("The node %s was not approved", s.node)}
-	}
-	return nil
 }
 
 // invoke calls the tool on its own goroutine, so that a tool that ignores its context blocks nothing else.
 func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, call *plugins.Call) (agui.ToolOutput, error) {
 	s := c.s
 	info := tool.Info()
-	ctx, cancel := context.WithTimeoutCause(ctx, orDefault(info.Timeout, s.l.cfg.ToolTimeout), errTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, orDefault(info.Timeout, s.l.cfg.ToolTimeout), calls.ErrTimeout)
 	defer cancel()
 	name, waits := info.Name, new(atomic.Bool)
-	call.ThreadID, call.RunID, call.User, call.Project = s.l.span.Thread.ID, s.l.run.ID, s.l.run.User, s.l.run.Project
+	call.ThreadID, call.RunID, call.User, call.Project = s.l.out.span.Thread.ID, s.l.run.ID, s.l.run.User, s.l.run.Project
 	if !c.guard {
 		call.Asks, call.Keeps, call.Idles = c.asks(ctx, &info, waits), c.keep, c.idle
-		call.Kept = s.l.kept(s.w.Step, c.u)
+		call.Kept = s.l.out.kept(s.w.Step, c.u)
 	}
 	var out agui.ToolOutput
 	var err error
 	for {
-		out, err = callPlugin(ctx, s.w.Ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
+		out, err = calls.Do(ctx, s.w.Ctx, &s.l.calls, calls.Tool, name, func() (agui.ToolOutput, error) {
 			began := time.Now()
-			ctx, end := trace(ctx, s.l.cfg.Tracer, s.l.op(OpTool, name, call.ID))
-			s.l.rests.use(s.w.Step, 1, 0)
+			ctx, end := observe.Begin(ctx, s.l.cfg.Tracer, s.l.op(observe.OpTool, name, call.ID))
+			s.l.Rests.Use(s.w.Step, 1, 0)
 			out, err := callTool(ctx, tool, call)
-			s.l.rests.use(s.w.Step, -1, 0)
+			s.l.Rests.Use(s.w.Step, -1, 0)
 			how := endOf(c.shown(ctx, err))
 			if out.Error != nil && !c.guard {
 				how.Code = out.Error.Code
 			}
 			end(how)
-			s.l.cfg.Measures.Tool(err != nil && !waits.Load() || out.Status == agui.StatusFailure, time.Since(began))
+			if measure := s.l.cfg.Measures.Tool; measure != nil {
+				measure(err != nil && !waits.Load() || out.Status == agui.StatusFailure, time.Since(began))
+			}
 			return out, err
 		})
 		why, interrupted := errors.AsType[*plugins.Interrupted](err)
@@ -363,7 +254,7 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, call *plugins.
 		if !c.again(&info, why) {
 			return *span.FailedCall(call.ID, name, span.CodeInterrupted).Output, nil
 		}
-		call.Kept = s.l.kept(s.w.Step, c.u)
+		call.Kept = s.l.out.kept(s.w.Step, c.u)
 	}
 	if cause := context.Cause(s.w.Ctx); cause != nil {
 		return agui.ToolOutput{}, cause // the step is over and needs no result
@@ -376,10 +267,10 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, call *plugins.
 		return out, nil
 	case ok:
 		return failureOf(shown), nil
-	case errors.Is(err, errTimeout), errors.Is(context.Cause(ctx), errTimeout):
+	case errors.Is(err, calls.ErrTimeout), errors.Is(context.Cause(ctx), calls.ErrTimeout):
 		return failure("timeout", "The tool did not return in time"), nil
 	}
-	s.l.logFailure("tool failed", aTool, name, c.shown(ctx, err))
+	s.l.logFailure("tool failed", calls.Tool, name, c.shown(ctx, err))
 	return failure("tool_failed", "The tool failed"), nil
 }
 
@@ -392,8 +283,6 @@ func (c *toolCall) shown(ctx context.Context, err error) error {
 }
 
 var errClientTool = errors.New("the tool is the client's, and a guard has changed the call")
-
-var errTimeout = fmt.Errorf("timed out: %w", context.DeadlineExceeded)
 
 func callTool(ctx context.Context, tool plugins.Tool, call *plugins.Call) (out agui.ToolOutput, err error) {
 	defer func() {
@@ -433,12 +322,12 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 	fill()
 	result := span.NewResult(m.CallID, out)
 	if !result.IsValid() {
-		s.l.logFailure("tool failed", aTool, c.u.Name, errNotJSON)
+		s.l.logFailure("tool failed", calls.Tool, c.u.Name, errNotJSON)
 		*out = failure("tool_failed", "The tool failed")
 		fill()
 		result = span.NewResult(m.CallID, out)
 	}
-	err = s.record(m, result.Memo(), file, result)
+	err = s.em.record(m, result.Memo(), file, result)
 	refused, ok := errors.AsType[*plugins.Error](err)
 	if !ok {
 		return err
@@ -446,7 +335,7 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 	*out = failure(refused.Code, "The result cannot be shown: "+refused.Message)
 	fill()
 	result = span.NewResult(m.CallID, out)
-	return s.record(m, result.Memo(), nil, result)
+	return s.em.record(m, result.Memo(), nil, result)
 }
 
 var errNotJSON = errors.New("its output holds what is not JSON")
@@ -456,13 +345,13 @@ func (l *Live) explain(agent string, err error) *agui.OutputError {
 	if e, ok := errors.AsType[*plugins.Error](err); ok {
 		return outputError(e)
 	}
-	if errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, calls.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		return &agui.OutputError{Code: "timeout", Message: "The agent did not end in time", Retryable: true}
 	}
 	if errors.Is(err, plugins.ErrCancelled) || errors.Is(err, plugins.ErrStopping) || errors.Is(err, plugins.ErrEnded) {
 		return &agui.OutputError{Code: span.CodeInterrupted, Message: "The agent was stopped"}
 	}
-	l.logFailure("agent failed", aWorker, agent, err)
+	l.logFailure("agent failed", calls.Agent, agent, err)
 	if _, ok := errors.AsType[*plugins.PanicError](err); ok {
 		return &agui.OutputError{Code: "panic", Message: "The agent failed unexpectedly"}
 	}
@@ -497,4 +386,65 @@ func (s *step) Plugins() (tools, agents []plugins.Info) {
 		agents = append(agents, a.Info())
 	}
 	return tools, agents
+}
+
+func (c *toolCall) idle(ctx context.Context, wait func() error) error {
+	return c.s.l.Rests.Idle(ctx, c.s.w.Step, 0, wait)
+}
+
+// Idle implements host.Idler.
+func (s *step) Idle(ctx context.Context, wait func() error) error {
+	return s.l.Rests.Idle(ctx, s.w.Step, 1, wait)
+}
+
+// WaitForPace implements host.Idler.
+func (s *step) WaitForPace(ctx context.Context, until time.Time, wait func() error) error {
+	defer calls.StopClock(ctx)()
+	defer s.l.Rests.Pace(&until)()
+	return s.Idle(ctx, wait)
+}
+
+func (c *toolCall) keep(value json.RawMessage) error {
+	m, err := c.s.em.memo(plugins.Use{Place: c.u.Inside(journal.KeptPlace)})
+	if err != nil {
+		return err
+	}
+	if value == nil {
+		value = json.RawMessage("null")
+	}
+	return c.s.em.record(m, value, nil)
+}
+
+// clientTools are the tools that a run's client offers.
+type clientTools struct {
+	tools   []agui.Tool
+	byName  map[string]int // indexes of tools
+	schemas graph.ClientTools
+}
+
+func newClientTools(tools []agui.Tool) *clientTools {
+	ct := &clientTools{tools: tools, byName: make(map[string]int, len(tools))}
+	for i := range tools {
+		if _, known := ct.byName[tools[i].Name]; !known {
+			ct.byName[tools[i].Name] = i
+		}
+	}
+	return ct
+}
+
+// mayAnswer reports whether the client has to answer a call, and the call's arguments as they fit the client's tool. A call with
+// invalid arguments is its caller's mistake, and the client is not asked, nor for a call that its worker answers or a guard changes.
+func (ct *clientTools) mayAnswer(u plugins.Use) (args json.RawMessage, ok bool) {
+	args, offered, mistake := ct.fit(u)
+	return args, offered && mistake == nil && u.Output == nil && u.Edited == nil && u.Approval == ""
+}
+
+// fit reports whether the client offers the tool of a call, and the arguments as they fit it, or the mistake in them.
+func (ct *clientTools) fit(u plugins.Use) (args json.RawMessage, offered bool, mistake error) {
+	i, ok := ct.byName[u.Name]
+	if !ok {
+		return nil, false, nil
+	}
+	args, mistake = ct.schemas.Fit(ct.tools[i].Parameters, u.Request)
+	return args, true, mistake
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/span"
 )
 
 // Plan returns the nodes of the run's graph.
 func (l *Live) Plan() []plugins.Node {
-	nodes := make([]plugins.Node, len(l.nodes.Graph.Nodes))
-	for i, n := range l.nodes.Graph.Nodes {
+	nodes := make([]plugins.Node, len(l.out.nodes.Graph.Nodes))
+	for i, n := range l.out.nodes.Graph.Nodes {
 		nodes[i] = n.Node
 	}
 	return nodes
@@ -23,10 +24,10 @@ func (l *Live) Plan() []plugins.Node {
 
 // Claim prepares the claim of a run that has a reservation: the events that open the span, numbered after the thread's last event.
 func (l *Live) Claim(ctx context.Context, th *data.Thread, run *data.Run, queued []data.Message, reserved *queue.Reservation) (*commit.Item, error) {
-	l.rests.reserved = reserved
-	l.span = span.Next(l.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
+	l.Rests.Reserved = reserved
+	l.out.span = span.Next(l.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
 	c := &decide.Claim{
-		Thread: th.Key, Run: run.Key, Instance: l.cfg.Instance, Project: run.Project, User: run.User, Caps: l.cfg.Caps, Span: l.span.Row,
+		Thread: th.Key, Run: run.Key, Instance: l.cfg.Instance, Project: run.Project, User: run.User, Caps: l.cfg.Caps, Span: l.out.span.Row,
 	}
 	it := &commit.Item{}
 	o := &opening{l: l, it: it, th: th, row: run}
@@ -34,38 +35,38 @@ func (l *Live) Claim(ctx context.Context, th *data.Thread, run *data.Run, queued
 		return nil, err
 	}
 	c.Basis = decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued), o.answers)
-	c.Shows, c.Rows, c.Events = l.span.Began.Shows, it.Rows, it.Events
-	return &commit.Item{Owner: l.owner(), Records: it.Records, Command: c, Then: l.begins, Bytes: sizeOf(it.Events)}, nil
+	c.Shows, c.Rows, c.Events = l.out.span.Began.Shows, it.Rows, it.Events
+	return &commit.Item{Owner: l.out.owner(), Records: it.Records, Command: c, Then: l.begins, Bytes: sizeOf(it.Events)}, nil
 }
 
 // begins makes the run live and executes it, as decided.
 func (l *Live) begins(out *decide.Decided) {
-	l.run.RunHead, l.began = out.Run, time.Now()
-	l.offer = l.cfg.Offers.hold()
-	ctx, traced := l.cfg.Tracer.Begin(l.cfg.Tracer.Within(l.cfg.Abandoned, l.input.Trace), l.op(OpRun, l.run.WorkflowID, ""))
+	l.run.RunHead, l.out.began = out.Run, time.Now()
+	l.offer = l.cfg.Offers.Hold()
+	ctx, traced := l.cfg.Tracer.Begin(l.cfg.Tracer.Within(l.cfg.Abandoned, l.Input.Trace), l.op(observe.OpRun, l.run.WorkflowID, ""))
 	l.traced = traced
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
-	l.plugins = l.offer.plugins.For(l.run.Project)
-	l.t = l.cfg.Logs.Hold(l.span.Thread.Key, l.span.Thread.ID)
-	l.t.Begin(l.span.Last()) // the events of the claim and of the last owner are stored
-	l.cfg.Queue.Settle(l.rests.reserved, l.span.Fold.Grown())
+	l.plugins = l.offer.Plugins.For(l.run.Project)
+	l.t = l.cfg.Logs.Hold(l.out.span.Thread.Key, l.out.span.Thread.ID)
+	l.t.Begin(l.out.span.Last()) // the events of the claim and of the last owner are stored
+	l.cfg.Queue.Settle(l.Rests.Reserved, l.out.span.Fold.Grown())
 	l.cfg.Engine.Begin(l)
 }
 
 // Close prepares the end of a run that is not executed, with a span that says so.
 func Close(ctx context.Context, cfg *Config, th *data.Thread, run *data.Run, spans []data.Span, queued []data.Message, e Ending) (*commit.Item, error) {
 	l := New(cfg, run)
-	l.span = span.Next(cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
-	it := &commit.Item{Owner: l.owner()}
+	l.out.span = span.Next(cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
+	it := &commit.Item{Owner: l.out.owner()}
 	o := &opening{l: l, it: it, th: th, row: run}
 	if err := o.lastWords(ctx, spans, queued, e); err != nil {
 		return nil, err
 	}
 	basis := decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued), o.answers)
-	row := l.span.Row
-	row.Last = l.span.Last()
+	row := l.out.span.Row
+	row.Last = l.out.span.Last()
 	it.Command = &decide.Finish{
-		Thread: th.Key, Run: run.Key, Basis: &basis, To: e.status, Span: row, Seq: l.span.Seq(), Error: e.err, By: e.by, Trace: l.input.Trace,
+		Thread: th.Key, Run: run.Key, Basis: &basis, To: e.status, Span: row, Seq: l.out.span.Seq(), Error: e.err, By: e.by, Trace: l.Input.Trace,
 		Rows: append(it.Rows, &data.Withdraw{RunKey: run.Key}), Events: it.Events,
 	}
 	it.Rows, it.Events = nil, nil

@@ -12,7 +12,6 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/span"
 	"github.com/batonrun/baton/runtime/tail"
 )
@@ -29,17 +28,6 @@ type Ending struct {
 	waits  *data.Waits // of a run that is WAITING for an answer too
 }
 
-// completed returns the ending of a run with all nodes at rest: it waits when one of them does.
-func (l *Live) completed() Ending {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.nodes.Has(data.Waiting) {
-		return Ending{status: data.Waiting, cause: plugins.ErrEnded}
-	}
-	out := l.nodes.Output()
-	return Ending{status: data.Completed, cause: plugins.ErrEnded, answer: graph.Answer(out), result: graph.Result(out)}
-}
-
 // FailedWith returns the ending of a run that fails.
 func FailedWith(err *agui.OutputError) Ending {
 	return Ending{status: data.Failed, cause: plugins.ErrEnded, err: err}
@@ -53,24 +41,24 @@ func CancelledBy(by decide.By) Ending {
 // End shuts the gate of the span, so that no event follows, and decides the end. It fails with decide.ErrSettled when the run was
 // settled before, or was taken away.
 func (l *Live) End(e Ending) error {
-	l.mu.Lock()
-	if !l.shut(e.cause) {
-		l.mu.Unlock()
+	l.out.mu.Lock()
+	if !l.out.shut(e.cause) {
+		l.out.mu.Unlock()
 		return decide.ErrSettled
 	}
-	closers := cmp.Or(l.closed, &commit.Item{})
+	closers := cmp.Or(l.out.closed, &commit.Item{})
 	err := l.endGated(e, closers)
 	if errors.Is(err, decide.ErrCancelAsked) {
 		if e, err = l.cancelledElsewhere(l.cfg.Instance); err == nil {
-			l.mu.Lock()
+			l.out.mu.Lock()
 			err = l.endGated(e, closers)
 		}
 	}
 	switch {
 	case err == nil:
-		l.mu.Lock()
-		l.became = e.status
-		l.mu.Unlock()
+		l.out.mu.Lock()
+		l.out.became = e.status
+		l.out.mu.Unlock()
 	case errors.Is(err, decide.ErrSettled): // another owner has the run
 		l.cfg.Engine.Forget(l)
 	case l.cfg.Commits.Alive():
@@ -80,14 +68,14 @@ func (l *Live) End(e Ending) error {
 	return err
 }
 
-// endGated decides the end of a span with a shut gate. It first ends, in closers, all that is open. The caller holds l.mu, and endGated
+// endGated decides the end of a span with a shut gate. It first ends, in closers, all that is open. The caller holds l.out.mu, and endGated
 // releases it.
 func (l *Live) endGated(e Ending, closers *commit.Item) error {
-	err := l.stageClosers(closers, e)
+	err := l.out.stageClosers(closers, e)
 	if err == nil {
-		closers.Rows = append(closers.Rows, l.nodes.Settle(e.status, e.err)...)
+		closers.Rows = append(closers.Rows, l.out.nodes.Settle(e.status, e.err)...)
 	}
-	l.mu.Unlock()
+	l.out.mu.Unlock()
 	if err != nil { // only the log knows the open entities
 		return fmt.Errorf("close the span: %w", err)
 	}
@@ -105,7 +93,7 @@ func (l *Live) finish(e Ending, closers *commit.Item, owner string, then func())
 			it.Then = func(*decide.Decided) { then() }
 		}
 		if l.t != nil { // nil if the run is not executed
-			it.Source, it.Thread = l.source, l.t.Key()
+			it.Source, it.Thread = l.out.source, l.t.Key()
 		}
 		if err := l.cfg.Engine.Decide(it); !errors.Is(err, decide.ErrStale) || owner != l.cfg.Instance { // its log was read back
 			return err
@@ -116,11 +104,11 @@ func (l *Live) finish(e Ending, closers *commit.Item, owner string, then func())
 // ending returns the item that ends the span: its closers, the messages that a cancelled run takes, and the terminal event.
 // It reads waiting messages if some are known, or again is true.
 func (l *Live) ending(e Ending, closers *commit.Item, owner string, again bool) (*commit.Item, error) {
-	w := l.span.Fork()
+	w := l.out.span.Fork()
 	tail := &commit.Item{}
 	c := &decide.Finish{
-		Thread: l.span.Thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.Row, State: l.span.NewState(), Error: e.err,
-		Node: e.node, By: e.by, Trace: l.input.Trace, Waits: e.waits,
+		Thread: l.out.span.Thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.out.span.Row, State: l.out.span.NewState(), Error: e.err,
+		Node: e.node, By: e.by, Trace: l.Input.Trace, Waits: e.waits,
 	}
 	if e.status == data.Cancelled && (again || l.Inbox.Load() > 0) {
 		queued, err := l.waiting()
@@ -145,7 +133,7 @@ func (l *Live) ending(e Ending, closers *commit.Item, owner string, again bool) 
 	if owner != l.cfg.Instance {
 		c.Last = c.Events[0].ID - 1
 	}
-	return &commit.Item{Owner: l.owner(), Records: slices.Concat(closers.Records, tail.Records), Command: c, Bytes: sizeOf(c.Events)}, nil
+	return &commit.Item{Owner: l.out.owner(), Records: slices.Concat(closers.Records, tail.Records), Command: c, Bytes: sizeOf(c.Events)}, nil
 }
 
 // resultRows returns the rows of a run that is over: its result, and the end of its questions.
@@ -159,7 +147,7 @@ func (l *Live) resultRows(e Ending) (rows []data.Row) {
 		result.OutputSummary = &answer
 	}
 	rows = append(rows, result)
-	if l.asked.Load() {
+	if l.out.asked {
 		rows = append(rows, &data.Withdraw{RunKey: l.run.Key})
 	}
 	return rows
@@ -204,24 +192,25 @@ func (e Ending) code() string {
 
 func (l *Live) terminal(e Ending) (agui.Event, error) {
 	base, usage := agui.Base{Agent: l.run.WorkflowID}, l.run.Usage
-	switch e.status {
-	case data.Failed:
+	if e.status == data.Failed {
 		return agui.RunError{Base: base, Message: e.err.Message, Code: e.err.Code, Usage: usage}, nil
-	case data.Cancelled:
-		base.Metadata = l.journal.FinishMetadata(usage)
-		return agui.RunFinished{Base: base, Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: usage}, nil
-	case data.Completed:
-		base.Metadata = l.journal.FinishMetadata(usage)
-		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: usage}, nil
+	}
+	base.Metadata = l.out.journal.FinishMetadata(usage)
+	end := agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: usage}
+	if e.status == data.Cancelled {
+		end.Outcome.Type = agui.OutcomeCancelled
+	}
+	if e.status.Final() {
+		return end, nil
 	}
 	if err := l.cfg.Commits.Flush(); err != nil { // the run's questions may be on their way to the store
 		return nil, err
 	}
-	o, err := commit.RetryUnavailable(l.cfg.Abandoned, func() (agui.Outcome, error) {
+	var err error
+	end.Outcome, err = commit.RetryUnavailable(l.cfg.Abandoned, func() (agui.Outcome, error) {
 		return tail.Outcome(l.cfg.Abandoned, l.cfg.Store, l.run.Key)
 	})
-	base.Metadata = l.journal.FinishMetadata(usage)
-	return agui.RunFinished{Base: base, Outcome: o, Usage: usage}, err
+	return end, err
 }
 
 // summaryBytes is the maximum length of the answer in a run's row.
@@ -242,5 +231,5 @@ func (l *Live) cancelledElsewhere(owner string) (Ending, error) {
 // Over ends AwaitEnd, and gives back the memory of the run's messages.
 func (l *Live) Over() {
 	close(l.over)
-	l.rests.reserved.ReleaseMessages()
+	l.Rests.Reserved.ReleaseMessages()
 }

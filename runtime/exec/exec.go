@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/budget"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/observe"
+	"github.com/batonrun/baton/runtime/offer"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/tail"
 )
@@ -41,11 +44,11 @@ type Config struct {
 	Queue     *queue.Queue
 	Budget    *budget.Ledger
 	Logs      *tail.Logs
-	Offers    *Offers
+	Offers    *offer.Offers
 	Log       *slog.Logger
-	Measures  Measures
-	Tracer    Tracer
-	Counts    Counts
+	Measures  observe.Measures
+	Tracer    observe.Tracer
+	Counts    calls.Counts
 	Unshared  func(error)     // logs errors of work for other servers, which is tried again
 	Abandoned context.Context // done when waiting is pointless
 

@@ -7,9 +7,11 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/span"
 )
 
@@ -18,24 +20,24 @@ import (
 func (l *Live) Execute() {
 	l.execute()
 	l.cancel(plugins.ErrEnded)
-	l.mu.Lock()
-	end := End{Status: l.became}
-	l.mu.Unlock()
+	l.out.mu.Lock()
+	end := observe.End{Status: l.out.became}
+	l.out.mu.Unlock()
 	if end.Status == data.Failed {
 		end.Code = "failed"
 	}
 	l.traced(end)
 	grace := time.AfterFunc(l.cfg.Grace, func() {
-		l.calls.abandonAll()
+		l.calls.AbandonAll()
 		l.writeRelease()
 	})
-	l.calls.running.Wait()
+	l.calls.Running.Wait()
 	grace.Stop()
 	l.writeRelease()
 	_ = l.AwaitEnd() // somebody else may end it; an error says that nothing begins here any more
-	l.cfg.Offers.release(l.offer)
+	l.cfg.Offers.Release(l.offer)
 	l.t.Release()
-	l.cfg.Queue.Leave(&l.run.RunHead, l.rests.reserved)
+	l.cfg.Queue.Leave(&l.run.RunHead, l.Rests.Reserved)
 }
 
 // nodeResult is the result of a node: completed, waiting, interrupted, or failed with the error that clients see.
@@ -50,10 +52,10 @@ type nodeResult struct {
 func (l *Live) execute() {
 	limit, end := context.WithCancelCause(l.ctx)
 	most := l.cfg
-	l.span.Bounds = span.Bounds{
-		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.rests.reserved.Grow, Exceeded: end,
+	l.out.span.Bounds = span.Bounds{
+		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.Rests.Reserved.Grow, Exceeded: end,
 	}
-	limit, stop := context.WithTimeoutCause(limit, l.cfg.RunTimeout, errTimeout)
+	limit, stop := context.WithTimeoutCause(limit, l.cfg.RunTimeout, calls.ErrTimeout)
 	defer stop()
 	in, err := l.prompt(limit)
 	if err != nil && limit.Err() == nil {
@@ -61,7 +63,7 @@ func (l *Live) execute() {
 		l.Settle(FailedWith(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}))
 		return
 	}
-	results := make(chan nodeResult, len(l.nodes.Graph.Nodes))
+	results := make(chan nodeResult, len(l.out.nodes.Graph.Nodes))
 	var rests []resting
 	for running := 0; ; {
 		if limit.Err() != nil { // before any error that its workers return because of it
@@ -77,7 +79,7 @@ func (l *Live) execute() {
 			return
 		}
 		var start []*execution
-		rests, start = due(rests, l.now())
+		rests, start = due(rests, l.out.now())
 		for _, n := range ready {
 			start = append(start, &execution{l: l, limit: limit, n: n, in: in})
 		}
@@ -87,7 +89,7 @@ func (l *Live) execute() {
 				results <- x.execute()
 				continue
 			}
-			l.calls.running.Go(func() {
+			l.calls.Running.Go(func() {
 				r := x.execute()
 				r.node = x.n.ID
 				results <- r
@@ -98,7 +100,7 @@ func (l *Live) execute() {
 			return
 		}
 		select {
-		case <-l.nextDue(rests):
+		case <-nextDue(rests, l.out.now()):
 		case r := <-results:
 			running--
 			l.handOver()
@@ -137,20 +139,17 @@ func (l *Live) Settle(e Ending) {
 // prompt returns the input of the run's workers. It is the same each time the generation is continued.
 func (l *Live) prompt(ctx context.Context) (plugins.Input, error) {
 	in := plugins.Input{
-		Query: l.run.InputQuery, State: l.span.Began.State, Tools: l.input.Tools, Context: l.input.Context,
-		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.input.ForwardedProps,
-		ThreadID: l.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project, Overrides: l.input.Overrides,
+		Query: l.run.InputQuery, State: l.out.span.Began.State, Tools: l.Input.Tools, Context: l.Input.Context,
+		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.Input.ForwardedProps,
+		ThreadID: l.out.span.Thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project, Overrides: l.Input.Overrides,
 	}
-	l.mu.Lock()
-	for i := range l.history.rows {
-		l.prompts.Learn(&l.history.rows[i])
+	l.out.mu.Lock()
+	for m := range l.out.span.Messages.All() {
+		l.out.prompts.Learn(m)
 	}
-	for m := range l.span.Messages.All() {
-		l.prompts.Learn(m)
-	}
-	l.mu.Unlock()
+	l.out.mu.Unlock()
 	for limit := 10; ; limit *= 10 {
-		msgs, more, err := l.history.messages(ctx, l, limit)
+		msgs, more, err := l.History.Messages(ctx, l.out.span.Thread.Key, l.out.span.Began.UpTo, limit)
 		if err != nil {
 			return in, err
 		}
@@ -167,10 +166,10 @@ func (l *Live) prompt(ctx context.Context) (plugins.Input, error) {
 // ready returns the nodes that can start now and marks them as started. Those that are skipped are written.
 func (l *Live) ready(ctx context.Context, query string) (start []*graph.Node, err error) {
 	for again := true; again; {
-		l.mu.Lock()
-		due, err := l.nodes.Due()
-		now := l.nodes.Scene(query, l.span.State(), due...)
-		l.mu.Unlock()
+		l.out.mu.Lock()
+		due, err := l.out.nodes.Due()
+		now := l.out.nodes.Scene(query, l.out.span.State(), due...)
+		l.out.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
@@ -180,15 +179,15 @@ func (l *Live) ready(ctx context.Context, query string) (start []*graph.Node, er
 			if err != nil {
 				return nil, err
 			}
-			l.mu.Lock()
+			l.out.mu.Lock()
 			if runs {
-				l.nodes.Start(n)
+				l.out.nodes.Start(n)
 				start = append(start, n)
 			} else {
-				l.put(l.nodes.Skip(n))
+				l.out.put(l.out.nodes.Skip(n))
 				again = true
 			}
-			l.mu.Unlock()
+			l.out.mu.Unlock()
 		}
 	}
 	return start, nil

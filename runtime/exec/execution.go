@@ -6,14 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/span"
 )
 
@@ -54,63 +55,64 @@ func (x *execution) execute() nodeResult {
 
 // begin opens the node's next execution, or continues the one that a crash or a question left open.
 func (x *execution) begin() error {
-	x.l.mu.Lock()
-	defer x.l.mu.Unlock()
-	if x.l.span.Gate() != nil {
-		return x.l.span.Gate()
+	x.l.out.mu.Lock()
+	defer x.l.out.mu.Unlock()
+	if x.l.out.span.Gate() != nil {
+		return x.l.out.span.Gate()
 	}
-	if x.st = x.l.nodes.Open(x.n); x.st != nil {
+	x.in.Interruptions = x.l.out.interruptions
+	if x.st = x.l.out.nodes.Open(x.n); x.st != nil {
 		if x.st.Status == data.Waiting { // it has rested
-			x.l.nodes.Go(x.st)
-			x.l.put(x.l.nodes.Rows(x.st)...)
+			x.l.out.nodes.Go(x.st)
+			x.l.out.put(x.l.out.nodes.Rows(x.st)...)
 		}
 		return nil
 	}
-	now := x.l.nodes.Scene(x.in.Query, x.l.span.State(), x.n)
-	x.l.mu.Unlock()
+	now := x.l.out.nodes.Scene(x.in.Query, x.l.out.span.State(), x.n)
+	x.l.out.mu.Unlock()
 	query, err := now.Query(x.limit, x.n)
-	x.l.mu.Lock()
+	x.l.out.mu.Lock()
 	if err != nil {
 		return err
 	}
-	if x.l.span.Gate() != nil {
-		return x.l.span.Gate()
+	if x.l.out.span.Gate() != nil {
+		return x.l.out.span.Gate()
 	}
 	if query == x.in.Query {
 		query = data.Shown(query)
 	}
-	it := x.l.item()
-	if x.st, err = x.l.enter(it, x.n, query); err == nil {
+	it := x.l.out.item()
+	if x.st, err = x.l.out.enter(it, x.n, query); err == nil {
 		x.l.cfg.Commits.Add(it)
 	}
 	return err
 }
 
 func (x *execution) attempt() nodeResult {
-	ctx, cancel := withTimeout(x.l.ctx, x.timeout())
+	ctx, cancel := calls.WithTimeout(x.l.ctx, x.timeout())
 	defer cancel()
 	x.s = newStep(ctx, x.l, x.st.Number, x.n.ID, x.n.Worker())
 	x.s.approves = x.n.Approval && x.n.Tool != ""
 	x.s.approver, x.s.message = x.n.Approver, x.message
 	in := x.in
-	in.Node, in.Execution, in.Interruptions = x.n.ID, x.st.Execution, x.l.interruptedBefore()
+	in.Node, in.Execution = x.n.ID, x.st.Execution
 	if x.l.run.Agent == "" {
 		in.Workflow = x.l.run.WorkflowID
 	}
 	if x.st.Input != data.Shown(in.Query) { // otherwise the step has the run's query; the row may hold only its beginning
 		in.Query = x.st.Input
 	}
-	x.l.mu.Lock()
-	delete(x.l.naps, x.st.Number)
-	x.l.mu.Unlock()
-	x.l.rests.enter(x.st.Number)
+	x.l.out.mu.Lock()
+	delete(x.l.out.naps, x.st.Number)
+	x.l.out.mu.Unlock()
+	x.l.Rests.Enter(x.st.Number)
 	out, err := x.call(ctx, in)
-	x.l.rests.leave(x.st.Number)
+	x.l.Rests.Leave(x.st.Number)
 	if x.limit.Err() != nil {
 		return nodeResult{}
 	}
-	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
-		err = errTimeout
+	if err != nil && errors.Is(context.Cause(ctx), calls.ErrTimeout) {
+		err = calls.ErrTimeout
 	}
 	if why, ok := errors.AsType[*plugins.Interrupted](err); ok {
 		if err = x.s.interrupt(why); err == nil {
@@ -122,9 +124,9 @@ func (x *execution) attempt() nodeResult {
 
 // message returns the question of the node's approval, "" for the default.
 func (x *execution) message() (string, error) {
-	x.l.mu.Lock()
-	now := x.l.nodes.Scene(x.in.Query, x.l.span.State(), x.n)
-	x.l.mu.Unlock()
+	x.l.out.mu.Lock()
+	now := x.l.out.nodes.Scene(x.in.Query, x.l.out.span.State(), x.n)
+	x.l.out.mu.Unlock()
 	return now.Message(x.limit, x.n)
 }
 
@@ -157,8 +159,8 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 		}
 	}
 	s := x.s
-	out, err := callPlugin(ctx, x.limit, &x.l.calls, aWorker, x.n.Agent, func() (agui.WorkerOutput, error) {
-		ctx, end := trace(ctx, x.l.cfg.Tracer, x.l.op(OpAgent, x.n.Agent, ""))
+	out, err := calls.Do(ctx, x.limit, &x.l.calls, calls.Agent, x.n.Agent, func() (agui.WorkerOutput, error) {
+		ctx, end := observe.Begin(ctx, x.l.cfg.Tracer, x.l.op(observe.OpAgent, x.n.Agent, ""))
 		out, err := plugins.Execute(ctx, agent, s, in)
 		end(endOf(err))
 		return out, err
@@ -176,43 +178,37 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 // close ends an execution: it writes the step and node rows together with the event that ends the step. If the run is over with it, the
 // end of the run writes them.
 func (x *execution) close(out nodeOutput, err error) nodeResult {
-	x.l.mu.Lock()
-	defer x.l.mu.Unlock()
-	if x.l.span.Gate() != nil {
-		return nodeResult{failed: &agui.OutputError{Code: span.CodeInterrupted, Message: x.l.span.Gate().Error()}}
+	x.l.out.mu.Lock()
+	defer x.l.out.mu.Unlock()
+	if x.l.out.span.Gate() != nil {
+		return nodeResult{failed: &agui.OutputError{Code: span.CodeInterrupted, Message: x.l.out.span.Gate().Error()}}
 	}
-	it := x.l.item()
+	it := x.l.out.item()
 	if err == nil {
-		err = x.s.owed
+		err = x.s.em.refused
 	}
-	it.Rows = append(it.Rows, x.l.takeOwed()...)
-	for _, ev := range x.s.takeHeld() {
-		if stageErr := x.l.stage(it, x.s, ev); stageErr != nil && err == nil {
+	it.Rows = append(it.Rows, x.l.out.takeOwed()...)
+	for _, ev := range x.s.em.takeHeld() {
+		if stageErr := x.l.out.stage(it, &x.s.em, ev); stageErr != nil && err == nil {
 			err = stageErr
 		}
 	}
 	x.s.w.Ended = true
-	x.l.turn.Broadcast()
+	x.l.out.turn.Broadcast()
+	if until, rests := x.l.out.naps[x.st.Number]; rests && errors.Is(err, plugins.ErrWaiting) && !x.l.out.journal.Asks(x.st.Number) {
+		return x.rest(it, until)
+	}
 	var r nodeResult
-	until, rests := x.l.naps[x.st.Number]
 	switch {
-	case rests && errors.Is(err, plugins.ErrWaiting) && !x.l.journal.Asks(x.st.Number):
-		x.l.nodes.Wait(x.st)
-		it.Rows = append(it.Rows, x.l.nodes.Rows(x.st)...)
-		if err := (&repair{l: x.l, it: it, s: x.s}).interrupt(); err != nil {
-			x.l.log().Error("step could not be interrupted", "error", err)
-		}
-		x.l.cfg.Commits.Add(it)
-		return nodeResult{rests: &resting{x, until}}
 	case errors.Is(err, plugins.ErrWaiting):
-		x.l.nodes.Wait(x.st)
+		x.l.out.nodes.Wait(x.st)
 		r.waiting = true
 	case err != nil:
 		r.failed = x.l.explain(x.s.w.Agent, err)
-		x.l.nodes.Fail(x.st, r.failed, x.again(r))
+		x.l.out.nodes.Fail(x.st, r.failed, x.again(r))
 	default:
-		x.l.nodes.Complete(x.st, data.Plain(out.text), out.json)
-		x.l.progressed(it)
+		x.l.out.nodes.Complete(x.st, data.Plain(out.text), out.json)
+		x.l.out.progressed(it)
 	}
 	if out.made != nil && x.st.Status.Final() { // a person may have edited it
 		x.st.Input = data.Plain(string(out.made))
@@ -221,16 +217,16 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	if r.failed != nil {
 		left = agui.WorkerOutput{Status: agui.StatusFailed, Error: r.failed}
 	}
-	stageErr := x.s.closeOpen(it, left, !r.waiting)
+	stageErr := x.s.em.closeOpen(it, left, !r.waiting)
 	if stageErr == nil && !r.waiting { // the end of the span closes waiting steps
-		stageErr = x.l.span.Stage(it, agui.StepFinished{Base: agui.Base{Agent: x.s.w.Agent}, StepName: x.st.Name})
+		stageErr = x.l.out.span.Stage(it, agui.StepFinished{Base: agui.Base{Agent: x.s.w.Agent}, StepName: x.st.Name})
 	}
-	if stageErr != nil && !x.l.span.Exceeded() { // a run that has exceeded a limit is closed as a whole
+	if stageErr != nil && !x.l.out.span.Exceeded() { // a run that has exceeded a limit is closed as a whole
 		x.l.log().Error("step could not be closed", "error", stageErr)
 	}
-	it.Rows = append(it.Rows, x.l.nodes.Rows(x.st)...)
+	it.Rows = append(it.Rows, x.l.out.nodes.Rows(x.st)...)
 	if x.l.run.Agent != "" && !r.waiting && !x.again(r) {
-		x.l.closed = it
+		x.l.out.closed = it
 		return r
 	}
 	x.l.cfg.Commits.Add(it)
@@ -240,17 +236,6 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 // again reports whether the node is executed once more after a result.
 func (x *execution) again(r nodeResult) bool {
 	return r.failed != nil && r.failed.Retryable && x.st.Execution <= x.n.Retry.Retries
-}
-
-// enter stages the beginning of the node's next execution. l.mu is held.
-func (l *Live) enter(it *commit.Item, n *graph.Node, query string) (*data.Step, error) {
-	st := l.nodes.Begin(n, &l.run, query)
-	it.Rows = append(it.Rows, l.nodes.Rows(st)...)
-	if err := l.span.Stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
-		return nil, err
-	}
-	l.nodes.Enter(st)
-	return st, nil
 }
 
 // nodeOutput is the output of a node, as its step shows it and as later nodes see it.
@@ -265,52 +250,4 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 		return otherwise
 	}
 	return d
-}
-
-// clock ends the context of an execution at its timeout. It stands still while a call of the execution waits for a
-// provider's pace.
-type clock struct {
-	mu      sync.Mutex // guards the fields below
-	timer   *time.Timer
-	left    time.Duration // when it was last stopped or started
-	started time.Time
-	stopped int // calls that wait
-}
-
-type clockKey struct{}
-
-// withTimeout returns a context that is cancelled with errTimeout after a time in which its clock runs.
-func withTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	c := &clock{left: limit, started: time.Now(), timer: time.AfterFunc(limit, func() { cancel(errTimeout) })}
-	return context.WithValue(ctx, clockKey{}, c), func() {
-		c.timer.Stop()
-		cancel(nil)
-	}
-}
-
-// stopClock stops the clock of ctx until the returned function is called.
-func stopClock(ctx context.Context) (start func()) {
-	c, ok := ctx.Value(clockKey{}).(*clock)
-	if !ok {
-		return func() {}
-	}
-	c.add(1)
-	return func() { c.add(-1) }
-}
-
-// add changes the number of calls that wait.
-func (c *clock) add(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	was := c.stopped
-	c.stopped += n
-	switch {
-	case was == 0:
-		c.timer.Stop()
-		c.left -= time.Since(c.started)
-	case c.stopped == 0:
-		c.started = time.Now()
-		c.timer.Reset(c.left)
-	}
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
@@ -73,8 +72,6 @@ func MoveResults[T ~string | ~[]byte](text T, run string) (moved T, calls []stri
 	return T(resultPath.ReplaceAll([]byte(text), []byte("${1}"+url.PathEscape(run)+"${2}"))), calls
 }
 
-var _ host.ResultOpener = (*step)(nil)
-
 // OpenResult implements [host.ResultOpener].
 func (s *step) OpenResult(ctx context.Context, call string) (io.ReadCloser, error) {
 	results := s.l.cfg.Results
@@ -88,11 +85,9 @@ func (s *step) OpenResult(ctx context.Context, call string) (io.ReadCloser, erro
 	return attached{body}, nil
 }
 
-var _ host.AttachmentOpener = (*step)(nil)
-
 // OpenAttachment implements [host.AttachmentOpener].
 func (s *step) OpenAttachment(ctx context.Context, a plugins.Attachment) (plugins.Attachment, io.ReadCloser, error) {
-	open, run := s.l.cfg.Attachment, &s.l.run
+	open, run := s.l.cfg.Attachment, s.l.run
 	if open == nil {
 		return a, nil, plugins.ErrNoAttachment
 	}

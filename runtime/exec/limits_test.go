@@ -8,6 +8,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/journal"
 )
 
@@ -26,7 +27,7 @@ func TestProtocol_TellsTheLimitsOfARun(t *testing.T) {
 	}
 	for limit, want := range map[string]string{
 		"open things of a run: sub-agents, steps, messages, reasoning, calls without a result (which count twice)": grouped(agui.MaxOpen) + ", with ids of up to 1 KiB",
-		"sub-agents of a run at once, for each depth; tool calls likewise; depth of sub-agents":                    fmt.Sprintf("%d; %d; %d", maxSubagents, plugins.MaxCalls, maxDepth),
+		"sub-agents of a run at once, for each depth; tool calls likewise; depth of sub-agents":                    fmt.Sprintf("%d; %d; %d", maxSubagents, plugins.MaxCalls, calls.MaxDepth),
 		"operations of a patch; bytes that it reads, compares, moves and copies":                                   grouped(agui.MaxOperations) + "; 32 MiB",
 		"open questions of a run; one question":                                                                    fmt.Sprintf("%s, of %d MiB in all; %d KiB", grouped(agui.MaxOpen), journal.MaxQuestions>>20, journal.MaxQuestion>>10),
 		"questions of one tool call":                                                                               fmt.Sprint(maxAsked),

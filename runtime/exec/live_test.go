@@ -18,6 +18,8 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/observe"
+	"github.com/batonrun/baton/runtime/offer"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
@@ -26,9 +28,10 @@ import (
 // fake is an engine and its database: it has the rows that a run has written, and decides every end.
 type fake struct {
 	data.Store
-	wg   sync.WaitGroup
-	rows []data.Row
-	ends []*decide.Finish
+	wg     sync.WaitGroup
+	rows   []data.Row
+	events []data.StoredEvent
+	ends   []*decide.Finish
 }
 
 func (f *fake) Begin(l *Live)        { f.wg.Go(l.Execute) }
@@ -45,11 +48,23 @@ func (f *fake) Decide(it *commit.Item) error {
 }
 
 func (f *fake) Commit(_ context.Context, _ int64, b *data.Batch) error {
-	f.rows = append(f.rows, b.Rows...)
+	f.rows, f.events = append(f.rows, b.Rows...), append(f.events, b.Events...)
 	return nil
 }
 
 func (f *fake) Weight(context.Context, int64, int64) (data.Weight, error) { return data.Weight{}, nil }
+
+// queueOn returns a running commit queue.
+func queueOn(t *testing.T, f *fake, log *slog.Logger) *commit.Queue {
+	t.Helper()
+	commits := commit.New(commit.Config{
+		Store: f, Log: log, Heartbeat: time.Hour, Patience: time.Minute, RunBytes: 1 << 20, Bytes: 1 << 20, BatchEvents: 100, BatchBytes: 1 << 20,
+		Live: func() int { return 1 }, Queued: func(string, string) data.InQueue { return data.InQueue{} }, Show: func([]*commit.Item) {}, Lost: func(error) {},
+	})
+	go commits.Run(t.Context())
+	t.Cleanup(commits.Finish)
+	return commits
+}
 
 // begin has a run executed by an agent that may call tools.
 func begin(t *testing.T, work func(context.Context, *plugins.Run) error) (*fake, *Live) {
@@ -59,24 +74,18 @@ func begin(t *testing.T, work func(context.Context, *plugins.Run) error) (*fake,
 	if err := reg.Add(plugins.AgentFunc("a", work), tools.Calculator{}, tools.Stubborn{}); err != nil {
 		t.Fatal(err)
 	}
-	offers, err := NewOffers(reg, false, 1<<20, log, nil)
+	offers, err := offer.New(reg, false, log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	commits := commit.New(commit.Config{
-		Store: f, Log: log, Heartbeat: time.Hour, Patience: time.Minute, RunBytes: 1 << 20, Bytes: 1 << 20, BatchEvents: 100, BatchBytes: 1 << 20,
-		Live: func() int { return 1 }, Queued: func(string, string) data.InQueue { return data.InQueue{} }, Show: func([]*commit.Item) {}, Lost: func(error) {},
-	})
-	go commits.Run(t.Context())
-	t.Cleanup(commits.Finish)
+	commits := queueOn(t, f, log)
 	room := quota.Limits{Total: 1 << 20, PerProject: 1 << 20, PerUser: 1 << 20}
 	runs := queue.New(queue.Config{Store: f, Slots: room, Asked: room, Said: room, LightBytes: 1 << 10, OwnLimit: func(string) int { return 0 }})
 	cfg := &Config{
-		Engine: f, Commits: commits, Queue: runs, Logs: tail.New(tail.Config{}), Offers: offers, Log: log, Abandoned: t.Context(), EventBytes: 1 << 20, FrameBytes: 1 << 20, StateBytes: 1 << 20, RunMessages: 1 << 20, MaxAttempts: 3,
+		Engine: f, Commits: commits, Queue: runs, Logs: tail.New(tail.Config{}), Offers: offers, Log: log, Tracer: observe.Untraced(), Abandoned: t.Context(), EventBytes: 1 << 20, FrameBytes: 1 << 20, StateBytes: 1 << 20, RunMessages: 1 << 20, MaxAttempts: 3,
 		StepTimeout: time.Hour, RunTimeout: time.Hour, ToolTimeout: time.Hour, Grace: time.Second,
 	}
-	cfg.Measures, cfg.Tracer = Observers(cfg.Measures, nil)
-	run := &data.Run{RunHead: data.RunHead{Key: 1, ID: "r", ThreadKey: 1, Agent: "a", WorkflowID: "a", Generation: 1}, Input: []byte("{}")}
+	run := &data.Run{RunHead: data.RunHead{Key: 1, ID: "r", ThreadKey: 1, Agent: "a", WorkflowID: "a", Generation: 1, ClaimedAt: new(time.Now())}, Input: []byte("{}")}
 	reserved, err := runs.Reserve(t.Context(), &run.RunHead)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +96,7 @@ func begin(t *testing.T, work func(context.Context, *plugins.Run) error) (*fake,
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.HasAll(asked)
+	l.History.HasAll(asked)
 	it.Then(&decide.Decided{Run: run.RunHead})
 	return f, l
 }

@@ -9,9 +9,11 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/answer"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/prompts"
 	"github.com/batonrun/baton/runtime/span"
@@ -44,25 +46,25 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 			return err
 		}
 		o.l.Inbox.Store(int64(len(queued)))
-		if err := o.l.span.Started(o.it, o.row, nil, answersIn(asked), traceID(o.l.input.Trace)); err != nil {
+		if err := o.l.out.span.Started(o.it, o.row, nil, answer.Entries(asked), observe.TraceID(o.l.Input.Trace)); err != nil {
 			return err
 		}
 		return o.answered(asked)
 	}
-	o.l.span.Began = span.Began{State: o.th.State, UpTo: o.l.span.Row.First}
+	o.l.out.span.Began = span.Began{State: o.th.State, UpTo: o.l.out.span.Row.First}
 	var before int
 	var kept []plan.Kept
 	if o.row.Generation > 1 { // its steps are numbered after those of earlier generations
-		steps, err := o.l.cfg.Store.Steps(ctx, o.row.Project, o.row.Key, 0, 1)
+		steps, err := o.l.cfg.Store.ByProject().Steps(ctx, o.row.Project, o.row.Key, 0, 1)
 		if err != nil {
 			return err
 		}
 		before = steps.Total
 	} else {
-		kept = o.l.input.Kept
+		kept = o.l.Input.Kept
 	}
-	o.it.Rows = append(o.it.Rows, o.l.nodes.Reset(o.row, before, kept)...)
-	if edited := o.l.input.Edited; edited != nil && o.row.Generation == 1 {
+	o.it.Rows = append(o.it.Rows, o.l.out.nodes.Reset(o.row, before, kept)...)
+	if edited := o.l.Input.Edited; edited != nil && o.row.Generation == 1 {
 		if err := o.keepFormer(ctx, edited.ID); err != nil {
 			return err
 		}
@@ -71,22 +73,21 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 	}
 	first, rest := fitting(queued, o.l.cfg.FrameBytes)
 	o.l.Inbox.Store(int64(len(rest))) // they come with its next Next, or the run is continued for them
-	if err := o.l.span.Started(o.it, o.row, first, nil, traceID(o.l.input.Trace)); err != nil {
+	if err := o.l.out.span.Started(o.it, o.row, first, nil, observe.TraceID(o.l.Input.Trace)); err != nil {
 		return err
 	}
 	if err := o.prepare(ctx); err != nil {
 		return err
 	}
-	if o.l.input.Resumed != nil && o.row.Generation == 1 {
-		return o.resumeStep(o.l.input.Resumed)
+	if o.l.Input.Resumed != nil && o.row.Generation == 1 {
+		return o.resumeStep(o.l.Input.Resumed)
 	}
 	return o.enterAgent(first)
 }
 
-// keepFormer stores the content of a message that the run's edit replaces: prompts of earlier runs refer to it. It is removed with the
-// message's run.
+// keepFormer stores the content of a message that the run's edit replaces: prompts of earlier runs refer to it. It is removed with the message's run.
 func (o *opening) keepFormer(ctx context.Context, id string) error {
-	if o.l.prompts == nil {
+	if o.l.out.prompts == nil {
 		return nil
 	}
 	rows, err := o.l.cfg.Store.MessagesByID(ctx, o.th.Key, []string{id})
@@ -110,7 +111,7 @@ func (o *opening) enterAgent(first []data.Message) error {
 	if o.row.Agent == "" || !asked {
 		return nil
 	}
-	_, err := o.l.enter(o.it, o.l.nodes.Graph.Nodes[0], data.Shown(cmp.Or(data.Query(tail.Contents(first)), o.row.InputQuery)))
+	_, err := o.l.out.enter(o.it, o.l.out.nodes.Graph.Nodes[0], data.Shown(cmp.Or(data.Query(tail.Contents(first)), o.row.InputQuery)))
 	return err
 }
 
@@ -122,24 +123,24 @@ func (o *opening) prepare(ctx context.Context) error {
 		return err
 	}
 	if o.row.Generation == 1 {
-		if o.l.input.RewindTo != "" {
-			heads, err := o.l.cfg.Store.MessageHeads(ctx, o.th.Key, []string{o.l.input.RewindTo})
+		if o.l.Input.RewindTo != "" {
+			heads, err := o.l.cfg.Store.MessageHeads(ctx, o.th.Key, []string{o.l.Input.RewindTo})
 			if err != nil {
 				return err
 			}
 			i := slices.IndexFunc(heads, func(m data.MessageHead) bool {
-				return m.ID == o.l.input.RewindTo && m.State == data.MessageConsumed
+				return m.ID == o.l.Input.RewindTo && m.State == data.MessageConsumed
 			})
 			if i < 0 { // another run has hidden it while this one was queued
 				return decide.ErrUnknownMessage
 			}
 			hides = append(hides, data.Hide{ThreadKey: o.th.Key, FromSeq: heads[i].Seq + 1})
 		}
-		if o.l.input.HideFrom > 0 {
-			hides = append(hides, data.Hide{ThreadKey: o.th.Key, FromSeq: o.l.input.HideFrom})
+		if o.l.Input.HideFrom > 0 {
+			hides = append(hides, data.Hide{ThreadKey: o.th.Key, FromSeq: o.l.Input.HideFrom})
 		}
-		if o.l.input.State != nil {
-			state = o.l.input.State
+		if o.l.Input.State != nil {
+			state = o.l.Input.State
 		}
 	}
 	if len(hides) > 0 {
@@ -147,15 +148,14 @@ func (o *opening) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	o.l.span.Began.State = state
+	o.l.out.span.Began.State = state
 	if len(hides) == 0 && string(state) == string(o.th.State) {
 		return nil
 	}
-	return o.l.span.Stage(o.it, agui.StateSnapshot{Snapshot: state})
+	return o.l.out.span.Stage(o.it, agui.StateSnapshot{Snapshot: state})
 }
 
-// rolledBack returns the messages to hide of the runs that this run has rolled back, and the state before the oldest of
-// them.
+// rolledBack returns the messages to hide of the runs that this run has rolled back, and the state before the oldest of them.
 func (o *opening) rolledBack(ctx context.Context, state json.RawMessage) ([]data.Hide, json.RawMessage, error) {
 	if !o.row.RollBack {
 		return nil, state, nil
@@ -212,13 +212,13 @@ func (o *opening) rewound(ctx context.Context, hides []data.Hide) error {
 		}
 	}
 	for i := range left {
-		if key := left[i].RunKey; key != 0 && key != o.l.run.Key && !slices.Contains(o.l.span.Began.Shows, key) {
-			o.l.span.Began.Shows = append(o.l.span.Began.Shows, key)
+		if key := left[i].RunKey; key != 0 && key != o.l.run.Key && !slices.Contains(o.l.out.span.Began.Shows, key) {
+			o.l.out.span.Began.Shows = append(o.l.out.span.Began.Shows, key)
 		}
 	}
 	o.it.Rows = append(before, o.it.Rows...)
-	msgs := append(tail.Contents(left), o.l.span.Fold.Messages()...) // messages that this run brings
-	return o.l.span.Stage(o.it, agui.MessagesSnapshot{Messages: tail.Newest(msgs, o.l.cfg.FrameBytes)})
+	msgs := append(tail.Contents(left), o.l.out.span.Fold.Messages()...) // messages that this run brings
+	return o.l.out.span.Stage(o.it, agui.MessagesSnapshot{Messages: tail.Newest(msgs, o.l.cfg.FrameBytes)})
 }
 
 // asked reads the run's interrupts, before its records: the claim fails if the run gets another answer meanwhile.
@@ -229,17 +229,17 @@ func (o *opening) asked(ctx context.Context) ([]data.Interrupt, error) {
 		case data.InterruptAnswered:
 			o.answers++
 		case data.InterruptOpen:
-			o.l.journal.Add(new(*in))
+			o.l.out.journal.Add(new(*in))
 		}
 	}
-	o.l.asked.Store(true)
+	o.l.out.asked = true
 	return asked, err
 }
 
 // answered opens the span of an answer: waiting steps continue, and a client's answers for its own tools become results.
 func (o *opening) answered(all []data.Interrupt) error {
 	var owed []string
-	for _, m := range o.l.journal.Calls() {
+	for _, m := range o.l.out.journal.Calls() {
 		owed = append(owed, m.CallID)
 	}
 	for i := range all {
@@ -247,10 +247,10 @@ func (o *opening) answered(all []data.Interrupt) error {
 			owed = append(owed, all[i].ID)
 		}
 	}
-	o.l.span.Ver.Owe(owed...)
-	for _, st := range o.l.nodes.Resume(all) {
-		o.it.Rows = append(o.it.Rows, o.l.nodes.Rows(st)...)
-		if err := o.l.span.Stage(o.it, agui.StepStarted{Base: agui.Base{Agent: o.l.nodes.Graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
+	o.l.out.span.Ver.Owe(owed...)
+	for _, st := range o.l.out.nodes.Resume(all) {
+		o.it.Rows = append(o.it.Rows, o.l.out.nodes.Rows(st)...)
+		if err := o.l.out.span.Stage(o.it, agui.StepStarted{Base: agui.Base{Agent: o.l.out.nodes.Graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
 			return err
 		}
 	}
@@ -272,13 +272,13 @@ func (o *opening) take(in *data.Interrupt) error {
 	if !in.Frontend {
 		return nil
 	}
-	m := o.l.journal.Find(in.Step, in.Place)
-	a, err := takenOf(in)
+	m := o.l.out.journal.Find(in.Step, in.Place)
+	a, err := answer.Of(in)
 	var out agui.ToolOutput
 	if m == nil || err != nil || json.Unmarshal(m.Output, &out) != nil {
 		return fmt.Errorf("frontend call %s has no record", in.ID)
 	}
-	return o.l.span.Stage(o.it, agui.ToolCallResult{
+	return o.l.out.span.Stage(o.it, agui.ToolCallResult{
 		MessageID: cmp.Or(a.MessageID, data.NewID()), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out,
 	})
 }
@@ -298,31 +298,30 @@ func (o *opening) lastWords(ctx context.Context, spans []data.Span, queued []dat
 		}
 	}
 	if e.status != data.Cancelled {
-		o.it.Rows = append(o.it.Rows, &data.Hide{ThreadKey: o.l.span.Thread.Key, RunKey: o.row.Key, Queued: true})
+		o.it.Rows = append(o.it.Rows, &data.Hide{ThreadKey: o.l.out.span.Thread.Key, RunKey: o.row.Key, Queued: true})
 		queued = nil
 	}
 	first, rest := fitting(queued, o.l.cfg.FrameBytes)
-	if err := o.l.span.Started(o.it, o.row, first, answersIn(asked), traceID(o.l.input.Trace)); err != nil {
+	if err := o.l.out.span.Started(o.it, o.row, first, answer.Entries(asked), observe.TraceID(o.l.Input.Trace)); err != nil {
 		return err
 	}
-	if err := o.l.span.Take(o.it, rest); err != nil {
+	if err := o.l.out.span.Take(o.it, rest); err != nil {
 		return err
 	}
 	if begun {
 		if err := o.failOwed(asked); err != nil {
 			return err
 		}
-		o.it.Rows = append(o.it.Rows, o.l.nodes.Settle(e.status, e.err)...)
+		o.it.Rows = append(o.it.Rows, o.l.out.nodes.Settle(e.status, e.err)...)
 	}
 	terminal, err := o.l.terminal(e)
 	if err != nil {
 		return err
 	}
-	return o.l.span.Stage(o.it, terminal)
+	return o.l.out.span.Stage(o.it, terminal)
 }
 
-// failOwed gives the open calls of a waiting run failed results, and the calls that a client has answered the client's
-// results.
+// failOwed gives the open calls of a waiting run failed results, and the calls that a client has answered the client's results.
 func (o *opening) failOwed(all []data.Interrupt) error {
 	code := span.CodeCancelled
 	for i := range all {
@@ -332,15 +331,15 @@ func (o *opening) failOwed(all []data.Interrupt) error {
 				code = span.CodeInterrupted
 			}
 		case data.InterruptAnswered:
-			o.l.span.Ver.Owe(in.ID)
+			o.l.out.span.Ver.Owe(in.ID)
 			if err := o.take(in); err != nil {
 				return err
 			}
 		}
 	}
-	for _, m := range o.l.journal.Calls() {
-		o.l.span.Ver.Owe(m.CallID)
-		if err := o.l.span.Stage(o.it, span.FailedCall(m.CallID, m.Tool, code)); err != nil {
+	for _, m := range o.l.out.journal.Calls() {
+		o.l.out.span.Ver.Owe(m.CallID)
+		if err := o.l.out.span.Stage(o.it, span.FailedCall(m.CallID, m.Tool, code)); err != nil {
 			return err
 		}
 	}

@@ -22,12 +22,12 @@ type Resumed struct {
 // resumeStep begins the step that the run resumes. It does nothing if the workflow does not have its node any more.
 func (o *opening) resumeStep(r *Resumed) error {
 	l := o.l
-	i := slices.IndexFunc(l.nodes.Graph.Nodes, func(n *graph.Node) bool { return n.ID == r.Step.NodeID })
+	i := slices.IndexFunc(l.out.nodes.Graph.Nodes, func(n *graph.Node) bool { return n.ID == r.Step.NodeID })
 	if i < 0 {
 		return nil
 	}
-	n := l.nodes.Graph.Nodes[i]
-	st, err := l.enter(o.it, n, r.Step.Input)
+	n := l.out.nodes.Graph.Nodes[i]
+	st, err := l.out.enter(o.it, n, r.Step.Input)
 	if err != nil {
 		return err
 	}
@@ -35,23 +35,21 @@ func (o *opening) resumeStep(r *Resumed) error {
 	for i := range r.Records {
 		m := r.Records[i]
 		m.RunKey, m.Generation, m.Step = o.row.Key, o.row.Generation, st.Number
-		l.record(o.it, &m)
+		l.out.record(o.it, &m)
 		var out agui.ToolOutput
 		if m.Tool != "" && json.Unmarshal(m.Output, &out) == nil {
 			outputs[m.CallID] = &out
 		}
 	}
 	for i := range r.Messages {
-		for _, ev := range restated(&r.Messages[i], agui.Base{Agent: n.Worker()}, outputs) {
-			if err := l.span.Stage(o.it, ev); err != nil {
-				return err
-			}
+		if err := l.out.span.Stage(o.it, restated(&r.Messages[i], agui.Base{Agent: n.Worker()}, outputs)...); err != nil {
+			return err
 		}
 	}
-	if string(r.State) == string(l.span.State()) {
+	if string(r.State) == string(l.out.span.State()) {
 		return nil
 	}
-	return l.span.Stage(o.it, agui.StateSnapshot{Snapshot: r.State})
+	return l.out.span.Stage(o.it, agui.StateSnapshot{Snapshot: r.State})
 }
 
 // restated returns the events of a message that another run has shown. outputs are those of calls, by their id.

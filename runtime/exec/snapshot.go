@@ -11,19 +11,18 @@ import (
 	"github.com/batonrun/baton/runtime/tail"
 )
 
-// Snapshot returns the thread as the run has left it so far. It fails with tail.ErrChanged when the run's span ends
-// meanwhile.
+// Snapshot returns the thread as the run has left it so far. It fails with tail.ErrChanged when the run's span ends meanwhile.
 func (l *Live) Snapshot(ctx context.Context, limit int, await func(context.Context, <-chan struct{}) error) (tail.Snapshot, error) {
-	l.mu.Lock()
-	if l.span.Gate() != nil {
-		l.mu.Unlock()
+	l.out.mu.Lock()
+	if l.out.span.Gate() != nil {
+		l.out.mu.Unlock()
 		return tail.Snapshot{}, tail.ErrChanged
 	}
-	run := l.run
-	s := tail.Snapshot{After: l.span.Last(), Run: &run, RunID: l.span.Row.RunID, Running: true, State: l.span.State(), Open: l.span.Fold.Open()}
-	folded := l.span.Fold.Messages()
-	partial := l.span.Messages.Partial(folded)
-	l.mu.Unlock()
+	run := *l.run
+	s := tail.Snapshot{After: l.out.span.Last(), Run: &run, RunID: l.out.span.Row.RunID, Running: true, State: l.out.span.State(), Open: l.out.span.Fold.Open()}
+	folded := l.out.span.Fold.Messages()
+	partial := l.out.span.Messages.Partial(folded)
+	l.out.mu.Unlock()
 
 	if err := l.stored(ctx, s.After, await); err != nil {
 		return tail.Snapshot{}, err
@@ -60,12 +59,15 @@ func (l *Live) stored(ctx context.Context, id int64, await func(context.Context,
 		changed := l.t.Changed()
 		done := l.t.Committed() >= id
 		switch {
-		case l.source.Lost(): // others may have its ids
+		case l.out.source.Lost(): // others may have its ids
 			return tail.ErrChanged
 		case done:
 			return nil
-		case l.isOver():
+		}
+		select {
+		case <-l.over:
 			return tail.ErrChanged
+		default:
 		}
 		if err := await(ctx, changed); err != nil {
 			return err
@@ -73,19 +75,10 @@ func (l *Live) stored(ctx context.Context, id int64, await func(context.Context,
 	}
 }
 
-func (l *Live) isOver() bool {
-	select {
-	case <-l.over:
-		return true
-	default:
-		return false
-	}
-}
-
 // LastEvent returns the id, type and time of the run's last event. It reports false if the event is not stored yet.
 func (l *Live) LastEvent() (id int64, kind agui.Type, at time.Time, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	id, kind, at = l.span.LastEvent()
+	l.out.mu.Lock()
+	defer l.out.mu.Unlock()
+	id, kind, at = l.out.span.LastEvent()
 	return id, kind, at, kind != "" && l.t.Committed() >= id
 }

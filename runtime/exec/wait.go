@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -9,60 +8,61 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/calls"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// A worker that waits for a time returns, and its node rests until then. Once all nodes that can go on rest or have ended, the run is parked:
-// it is released like a run that is handed over, and its row says when it goes on.
+// A worker that waits for a time returns, and its node rests until then. Once nothing else of the run can go on, the run is parked: it is
+// released like one that is handed over, and its row says when it goes on.
 
-// shortWait is the longest wait in which a worker stays at work.
-const shortWait = 2 * time.Second
+const (
+	// shortWait is the longest wait in which a worker stays at work.
+	shortWait   = 2 * time.Second
+	longestWait = 365 * 24 * time.Hour
+)
 
-const longestWait = 365 * 24 * time.Hour
+// now returns the database's time, as far as the run's claim has shown it.
+func (w *writer) now() time.Time { return w.run.ClaimedAt.Add(time.Since(w.began)) }
 
-// now returns the database's time, as far as the claim of the run has shown it.
-func (l *Live) now() time.Time { return l.run.ClaimedAt.Add(time.Since(l.began)) }
-
-// Wait returns nil when the time of w has come. It records a longer wait and returns plugins.ErrWaiting.
-func (s *step) Wait(ctx context.Context, u plugins.Use, w plugins.Wait) error {
-	m, err := s.memo(u)
+// Wait returns nil when the time of the wait has come. It records a longer wait and returns plugins.ErrWaiting.
+func (s *step) Wait(ctx context.Context, u plugins.Use, wait plugins.Wait) error {
+	m, err := s.em.memo(u)
 	if err != nil || m.Done {
 		return err
 	}
 	if err := s.pass(ctx); err != nil {
 		return err
 	}
-	l := s.l
 	var until time.Time
 	if m.Output != nil {
 		err = json.Unmarshal(m.Output, &until)
-	} else if until, err = l.until(w); err == nil {
+	} else if until, err = s.em.out.until(wait); err == nil {
 		m.Output = data.MustJSON(until)
-		err = l.emit(s, []data.Row{new(*m)}, nil)
+		err = s.em.put([]data.Row{new(*m)}, nil)
 	}
 	if err != nil {
 		return err
 	}
-	left := until.Sub(l.now())
+	left := until.Sub(s.em.out.now())
 	if left >= shortWait {
-		s.restUntil(until)
+		s.em.nap(until)
 		return plugins.ErrWaiting
 	}
 	if err := idle(ctx, s.w.Ctx, left); err != nil {
 		return err
 	}
 	m.Done = true
-	return l.emit(s, []data.Row{new(*m)}, nil)
+	return s.em.put([]data.Row{m}, nil)
 }
 
-// until returns the time of a wait that begins now.
-func (l *Live) until(w plugins.Wait) (time.Time, error) {
-	until := w.Until
+// until returns the end of a wait that begins now.
+func (w *writer) until(wait plugins.Wait) (time.Time, error) {
+	now, until := w.now(), wait.Until
 	if until.IsZero() {
-		until = l.now().Add(w.For)
+		until = now.Add(wait.For)
 	}
-	if until.Sub(l.now()) > longestWait {
+	if until.Sub(now) > longestWait {
 		return until, &plugins.Error{Code: "wait_too_long", Message: "A run may wait for 365 days"}
 	}
 	return until.UTC().Truncate(time.Millisecond), nil
@@ -70,7 +70,7 @@ func (l *Live) until(w plugins.Wait) (time.Time, error) {
 
 // idle waits for a time, in which the clock of the step stands still.
 func idle(ctx, step context.Context, d time.Duration) error {
-	defer stopClock(step)()
+	defer calls.StopClock(step)()
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -83,19 +83,31 @@ func idle(ctx, step context.Context, d time.Duration) error {
 	}
 }
 
-// restUntil notes the end of a wait of the worker, or of a sub-agent of it.
-func (s *step) restUntil(until time.Time) {
-	s.l.mu.Lock()
-	defer s.l.mu.Unlock()
-	if first, is := s.l.naps[s.w.Step]; !is || until.Before(first) {
-		s.l.naps[s.w.Step] = until
+// nap notes the end of a wait of the worker.
+func (em *emitter) nap(until time.Time) {
+	w := em.out
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if first, is := w.naps[em.w.Step]; !is || until.Before(first) {
+		w.naps[em.w.Step] = until
 	}
 }
 
-// resting is a node with a worker that waits for a time.
+// resting is a node whose worker waits for a time.
 type resting struct {
 	x     *execution
 	until time.Time
+}
+
+// rest closes, in it, what the worker has left open, so that it can be called again with its records. out.mu is held.
+func (x *execution) rest(it *commit.Item, until time.Time) nodeResult {
+	x.l.out.nodes.Wait(x.st)
+	it.Rows = append(it.Rows, x.l.out.nodes.Rows(x.st)...)
+	if err := (&repair{l: x.l, it: it, em: &x.s.em}).interrupt(); err != nil {
+		x.l.log().Error("step could not be interrupted", "error", err)
+	}
+	x.l.cfg.Commits.Add(it)
+	return nodeResult{rests: &resting{x, until}}
 }
 
 // due removes and returns the nodes whose time has come.
@@ -124,72 +136,71 @@ func waitsOf(list []resting) *data.Waits {
 	return w
 }
 
-// suspend ends what the resting nodes have left open, because the span ends.
-func (l *Live) suspend(list []resting) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.span.Gate() != nil {
+// nextDue returns a channel that has a value when the first node's time has come, nil for no nodes.
+func nextDue(list []resting, now time.Time) <-chan time.Time {
+	if w := waitsOf(list); w != nil {
+		return time.After(w.Due.Sub(now))
+	}
+	return nil
+}
+
+// pause ends the run's work: it has completed, waits for an answer, or is parked.
+func (l *Live) pause(list []resting) {
+	w := waitsOf(list)
+	l.out.mu.Lock()
+	asks := l.out.journal.Asking()
+	l.out.mu.Unlock()
+	if w != nil && !asks {
+		if err := l.park(w); err != nil { // the event exceeds a limit
+			l.Settle(FailedWith(l.explain(l.run.WorkflowID, err)))
+		}
 		return
 	}
-	it := l.item()
+	l.suspend(list)
+	e := l.out.completed()
+	e.waits = w
+	l.Settle(e)
+}
+
+// suspend ends what resting nodes have left open, because the span ends.
+func (l *Live) suspend(list []resting) {
+	l.out.mu.Lock()
+	defer l.out.mu.Unlock()
+	if len(list) == 0 || l.out.span.Gate() != nil {
+		return
+	}
+	it := l.out.item()
 	defer l.cfg.Commits.Add(it)
 	for _, r := range list {
-		if err := r.x.s.closeOpen(it, agui.WorkerOutput{Status: agui.StatusSuccess}, false); err != nil {
+		if err := r.x.s.em.closeOpen(it, agui.WorkerOutput{Status: agui.StatusSuccess}, false); err != nil {
 			l.log().Error("step could not be closed", "error", err)
 		}
 	}
 }
 
 // park releases the run until its first wait is due. Its span stays open.
-func (l *Live) park(w *data.Waits) {
-	l.mu.Lock()
-	parks := l.span.Gate() == nil
-	if parks {
-		it := l.item()
-		err := l.span.Stage(it, agui.Parked(l.run.WorkflowID, string(w.All[0].Kind), w.Due))
-		l.cfg.Commits.Add(it)
-		parks = l.shut(cmp.Or(err, plugins.ErrStopping))
-		l.mark, l.waits = data.ReleasedBy(l.cfg.Instance, l.cfg.Counts.marks.Add(1), 0), w
-	}
-	l.mu.Unlock()
-	if parks {
-		l.log().Info("run is parked", "agent", l.run.WorkflowID, "until", w.Due)
-		l.cancel(plugins.ErrStopping)
-	}
-}
-
-// wakes has the nodes that have waited go on, in the item of a takeover.
-func (l *Live) wakes(it *commit.Item) error {
-	for _, st := range l.nodes.Rouse(l.journal.Asks) {
-		it.Rows = append(it.Rows, l.nodes.Rows(st)...)
-	}
-	if l.run.Status != data.Queued || l.run.Waits == nil {
+func (l *Live) park(waits *data.Waits) error {
+	l.out.mu.Lock()
+	defer l.out.mu.Unlock()
+	if l.out.span.Gate() != nil {
 		return nil
 	}
-	return l.span.Stage(it, agui.Woken(l.run.WorkflowID, string(l.run.Waits.All[0].Kind)))
+	it := l.out.item()
+	if err := l.out.span.Stage(it, agui.Parked(l.run.WorkflowID, string(waits.All[0].Kind), waits.Due)); err != nil {
+		return err
+	}
+	l.out.shut(plugins.ErrStopping)
+	l.out.mark, l.out.parked, l.out.waits = data.ReleasedBy(l.cfg.Instance, l.cfg.Counts.Marks.Add(1), 0), it, waits
+	return nil
 }
 
-// nextDue returns a channel that has a value when the first node's time has come, nil for no nodes.
-func (l *Live) nextDue(list []resting) <-chan time.Time {
-	w := waitsOf(list)
-	if w == nil {
+// wakes has the nodes that have waited go on, in the item of a takeover. w.mu is held.
+func (w *writer) wakes(it *commit.Item) error {
+	for _, st := range w.nodes.Rouse(w.journal.Asks) {
+		it.Rows = append(it.Rows, w.nodes.Rows(st)...)
+	}
+	if w.run.Status != data.Queued || w.run.Waits == nil {
 		return nil
 	}
-	return time.After(w.Due.Sub(l.now()))
-}
-
-// pause ends the run's work: it has completed, waits for an answer, or is parked.
-func (l *Live) pause(list []resting) {
-	w := waitsOf(list)
-	l.mu.Lock()
-	asks := l.journal.Asking()
-	l.mu.Unlock()
-	if w != nil && !asks {
-		l.park(w)
-		return
-	}
-	l.suspend(list)
-	e := l.completed()
-	e.waits = w
-	l.Settle(e)
+	return w.span.Stage(it, agui.Woken(w.run.WorkflowID, string(w.run.Waits.All[0].Kind)))
 }

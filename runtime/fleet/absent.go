@@ -156,7 +156,7 @@ func (f *Fleet) NoteQueued(ctx context.Context) error {
 func (f *Fleet) eachPlace(ctx context.Context, after data.Place, each data.Each, note func(data.Place) error) error {
 	const limit = 100
 	for {
-		rows, err := f.cfg.Store.Line(ctx, after, each, limit)
+		rows, err := f.cfg.Queue.Line(ctx, after, each, limit)
 		if err != nil {
 			return err
 		}

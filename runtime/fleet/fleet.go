@@ -34,19 +34,12 @@ const (
 	aloneEach = 10
 )
 
-// Store is where instances see each other.
-type Store interface {
-	Shared() bool
-	Watch(ctx context.Context) (data.Watched, error)
-	Tell(ctx context.Context, s *data.Server) error
-	Servers(ctx context.Context, known []string) ([]data.Server, error)
-	Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error)
-	Run(ctx context.Context, key int64) (data.Run, error)
-}
-
 // Config configures a Fleet.
 type Config struct {
-	Store    Store
+	Shared   bool // other instances may write the database
+	Members  data.Members
+	Queue    data.Queue
+	Store    data.Reader
 	Instance string // this one
 	Identity Identity
 	Log      *slog.Logger
@@ -89,7 +82,7 @@ type Fleet struct {
 func New(ctx context.Context, cfg Config) *Fleet {
 	f := &Fleet{cfg: cfg, known: make(map[string]*Server), needs: make(map[int64][]plugins.Node), next: make(map[int64]absence)}
 	f.unlinked, f.unlink = context.WithCancel(ctx)
-	if !cfg.Store.Shared() {
+	if !cfg.Shared {
 		f.aloneUntil.Store(math.MaxInt64)
 	}
 	return f
@@ -138,7 +131,7 @@ func (f *Fleet) Looked(began time.Time) { f.lookedAt.Store(began.UnixNano()) }
 // itself alone. It is called by one goroutine, about once a second.
 func (f *Fleet) Watch(ctx context.Context) (gone, alone bool, err error) {
 	began := time.Now()
-	seen, err := f.cfg.Store.Watch(ctx)
+	seen, err := f.cfg.Members.Watch(ctx)
 	switch {
 	case err != nil || seen.Others > 0 || f.cfg.Stopping():
 		if f.quiet = (time.Time{}); f.aloneUntil.Swap(0) > 0 { // others may have missed these
@@ -182,7 +175,7 @@ func (f *Fleet) Introduce(ctx context.Context) error {
 	}
 	if s.About != nil || now != load {
 		s.Load, _ = data.JSON(now)
-		if err := f.cfg.Store.Tell(ctx, &s); err != nil {
+		if err := f.cfg.Members.Tell(ctx, &s); err != nil {
 			return err
 		}
 	}
@@ -197,7 +190,7 @@ func (f *Fleet) Meet(ctx context.Context) error {
 	f.mu.Lock()
 	known := slices.Collect(maps.Keys(f.known))
 	f.mu.Unlock()
-	rows, err := f.cfg.Store.Servers(ctx, known)
+	rows, err := f.cfg.Members.Servers(ctx, known)
 	if err != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -17,13 +17,11 @@ import (
 
 // table is the table of servers.
 type table struct {
-	fleet.Store
+	data.Members
 	rows []data.Server
 	told []data.Server
 	err  error
 }
-
-func (t *table) Shared() bool { return true }
 
 func (t *table) Watch(context.Context) (data.Watched, error) {
 	return data.Watched{Others: len(t.rows)}, nil
@@ -61,7 +59,7 @@ func watching(t *testing.T, store *table, offered ...plugins.Plugin) *fleet.Flee
 		t.Fatal(err)
 	}
 	f := fleet.New(t.Context(), fleet.Config{
-		Store: store, Instance: "me", Log: slog.New(slog.DiscardHandler), Gone: time.Minute, Plugins: func() *host.Registry { return reg },
+		Shared: true, Members: store, Instance: "me", Log: slog.New(slog.DiscardHandler), Gone: time.Minute, Plugins: func() *host.Registry { return reg },
 		Load: func() fleet.Load { return fleet.Load{} }, Stopping: func() bool { return false }, Wake: func() {},
 	})
 	if _, _, err := f.Watch(t.Context()); err != nil {

@@ -57,12 +57,6 @@ type about struct {
 	Offer []host.Offered `json:"offer"`
 }
 
-// ReadServer reads the description of an instance.
-func ReadServer(row *data.Server) Server {
-	s := readServer(row)
-	return s.in(row)
-}
-
 // readServer reads the part that seldom changes. It is empty before the first description, and for a later version.
 func readServer(row *data.Server) Server {
 	var a about

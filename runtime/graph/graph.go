@@ -179,7 +179,7 @@ type Names struct{ all types.Map }
 
 // ScopeOf returns the names available to the expressions of a workflow's node. outputs can be nil.
 func ScopeOf(w plugins.Workflow, node string, outputs Outputs) Names {
-	typed, found := make(map[string]types.Type), before(w, node)
+	typed, found := make(map[string]types.Type), Before(w, node)
 	for i := range w.Nodes {
 		if n := &w.Nodes[i]; found[n.ID] {
 			if typed[n.ID] = types.Any; outputs != nil {
@@ -209,8 +209,8 @@ func (n Names) compile(code string, condition bool) (*expression.Program, error)
 	return expression.Compile(code, n.all, condition, os.LookupEnv)
 }
 
-// before returns the nodes that have ended when a node starts: its needs and theirs, recursively.
-func before(w plugins.Workflow, id string) map[string]bool {
+// Before returns the nodes that have ended when a node starts: its needs and theirs, recursively.
+func Before(w plugins.Workflow, id string) map[string]bool {
 	needs := make(map[string][]string, len(w.Nodes))
 	for _, n := range w.Nodes {
 		needs[n.ID] = n.Needs

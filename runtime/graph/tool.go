@@ -2,6 +2,7 @@ package graph
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/batonrun/baton/plugins"
@@ -28,4 +29,14 @@ func OfTool(tool string) json.RawMessage {
 		panic(err) // strings always encode
 	}
 	return definition
+}
+
+// AgentQuery returns the query in the arguments of a call of an agent as a tool.
+func AgentQuery(raw json.RawMessage) (string, error) {
+	var args map[string]json.RawMessage // not a struct: Go would also accept QUERY
+	var text *string
+	if json.Unmarshal(raw, &args) != nil || json.Unmarshal(args["query"], &text) != nil || text == nil {
+		return "", errors.New("the arguments must be an object with the string query")
+	}
+	return *text, nil
 }

@@ -18,9 +18,14 @@ import (
 // idle is a database without runs.
 type idle struct{ data.Reader }
 
-func (idle) Runs(context.Context, data.RunFilter) (p data.Page[data.Run], err error) { return p, nil }
+func (idle) ByProject() data.ByProject { return empty{} }
 
-func (idle) Threads(context.Context, data.ThreadFilter) (p data.Page[data.ListedThread], err error) {
+// empty is a project without runs.
+type empty struct{ data.ByProject }
+
+func (empty) Runs(context.Context, data.RunFilter) (p data.Page[data.Run], err error) { return p, nil }
+
+func (empty) Threads(context.Context, data.ThreadFilter) (p data.Page[data.ListedThread], err error) {
 	return p, nil
 }
 

@@ -155,7 +155,7 @@ func (fo *follower) pauseWaiting(ctx context.Context, fd *followed) error {
 	if fd.run == nil || len(fd.run.running) < 2 {
 		return nil
 	}
-	steps, err := fo.store.Steps(ctx, fo.f.project, fd.run.key, 0, scanPage*scanPages)
+	steps, err := fo.store.ByProject().Steps(ctx, fo.f.project, fd.run.key, 0, scanPage*scanPages)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (fo *follower) pauseWaiting(ctx context.Context, fd *followed) error {
 func (fo *follower) running(ctx context.Context) (all []data.Run, err error) {
 	q := data.RunFilter{Project: fo.f.project, Statuses: []data.Status{data.Running}, Limit: scanPage}
 	for range scanPages {
-		p, err := fo.store.Runs(ctx, q)
+		p, err := fo.store.ByProject().Runs(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +192,7 @@ func (fo *follower) recent(ctx context.Context) (all []data.ListedThread, err er
 		if n == 0 {
 			q.Limit = 10 // few have changed as a rule
 		}
-		p, err := fo.store.Threads(ctx, q)
+		p, err := fo.store.ByProject().Threads(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -236,7 +236,7 @@ func (fo *follower) join(ctx context.Context, th *data.ThreadHead, key int64) er
 		return err
 	}
 	fd.run, fd.open = watch(&run, cmp.Or(run.SpanName, run.ID), fd.id), true
-	steps, err := fo.store.Steps(ctx, run.Project, key, 0, scanPage*scanPages)
+	steps, err := fo.store.ByProject().Steps(ctx, run.Project, key, 0, scanPage*scanPages)
 	if err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func (fo *follower) follow(ctx context.Context, th *data.ThreadHead, run *data.R
 		_, err := fo.open(ctx, th, k.last)
 		return err
 	}
-	created, err := fo.store.Runs(ctx, data.RunFilter{
+	created, err := fo.store.ByProject().Runs(ctx, data.RunFilter{
 		Project: th.Project, ThreadKey: th.Key, Since: fo.since.Add(-looksBack), Oldest: true, Limit: 1,
 	})
 	if err != nil {
@@ -409,7 +409,7 @@ func (fo *follower) showRun(ctx context.Context, fd *followed, recs []*tail.Reco
 func (fo *follower) endsIn(ctx context.Context, run *watched, recs []*tail.Record) (ends, error) {
 	e := ends{closers: len(recs)}
 	if slices.ContainsFunc(recs, func(rec *tail.Record) bool { return rec.Event.Type() == agui.TypeStepFinished }) {
-		p, err := fo.store.Steps(ctx, fo.f.project, run.key, 0, scanPage*scanPages)
+		p, err := fo.store.ByProject().Steps(ctx, fo.f.project, run.key, 0, scanPage*scanPages)
 		if err != nil {
 			return e, err
 		}

@@ -75,7 +75,7 @@ func (p *Plan) Load(ctx context.Context, r data.Reader, run *data.Run) error {
 		}
 	}
 	for {
-		steps, err := r.Steps(ctx, run.Project, run.Key, p.count, page)
+		steps, err := r.ByProject().Steps(ctx, run.Project, run.Key, p.count, page)
 		if err != nil {
 			return err
 		}

@@ -1,5 +1,5 @@
 // Package prompts writes the prompts of models and their answers as references to messages of the thread, and to pieces for all that is not
-// among them, so that a long conversation is stored once. It knows neither runs at work nor readers.
+// among them, so that a long conversation is stored once. It reads them back, too, and knows neither runs at work nor callers.
 package prompts
 
 import (
@@ -18,20 +18,20 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// The kinds of a Reference. What a model was sent is stored as references, with spaces between them: each is a letter and what it refers to. A range of
+// The kinds of a reference. What a model was sent is stored as references, with spaces between them: each is a letter and what it refers to. A range of
 // messages is m<seq>-<seq> and includes only messages with a role that a conversation with a model has, so a long conversation is one
 // reference.
 const (
-	RefInstructions = 's' // a piece: a string, of instructions that are not in the Offer
-	RefOffer        = 'o' // a piece: an Offer
-	RefMessages     = 'm' // seqs of messages of the thread
-	RefMessage      = 'x' // a piece: a Said
-	RefAnswer       = 'a' // a piece: an Answered
+	refInstructions = 's' // a piece: a string, of instructions that are not in the offerPiece
+	refOffer        = 'o' // a piece: an offerPiece
+	refMessages     = 'm' // seqs of messages of the thread
+	refMessage      = 'x' // a piece: a Said
+	refAnswer       = 'a' // a piece: an Answered
 )
 
-// Offer is the piece of a prompt with all but its messages. It has the instructions if the rest is small: a prompt with other instructions
+// offerPiece is the piece of a prompt with all but its messages. It has the instructions if the rest is small: a prompt with other instructions
 // stores the rest again then.
-type Offer struct {
+type offerPiece struct {
 	System     []string             `json:"system,omitempty"`
 	Tools      []plugins.PromptTool `json:"tools,omitempty"`
 	Parameters json.RawMessage      `json:"parameters,omitempty"`
@@ -50,8 +50,8 @@ type Answered struct {
 	Calls     []agui.ToolCall `json:"calls,omitempty"`
 }
 
-// Converses reports whether conversations with models have messages of a role as messages, not as instructions.
-func Converses(role agui.Role) bool {
+// converses reports whether conversations with models have messages of a role as messages, not as instructions.
+func converses(role agui.Role) bool {
 	return role == agui.RoleUser || role == agui.RoleAssistant || role == agui.RoleTool
 }
 
@@ -95,7 +95,7 @@ func (p *Writer) Learn(m *data.Message) {
 	}
 	switch hash, ok := p.hash(&m.Message); {
 	case p == nil || m.Seq == 0:
-	case !Converses(m.Role):
+	case !converses(m.Role):
 		p.hashes[m.Seq] = 0
 	case ok:
 		p.seqs[hash], p.hashes[m.Seq] = m.Seq, hash
@@ -106,7 +106,7 @@ func (p *Writer) Learn(m *data.Message) {
 
 // hash returns the hash of what a model gets of a message. ok is false for a message with media.
 func (p *Writer) hash(m *agui.Message) (hash uint64, ok bool) {
-	if p == nil || !Converses(m.Role) {
+	if p == nil || !converses(m.Role) {
 		return 0, false
 	}
 	text := m.Content
@@ -189,9 +189,9 @@ func (r *references) closeRange() {
 	switch r.first {
 	case 0:
 	case r.last:
-		fmt.Fprintf(&r.text, " %c%d", RefMessages, r.first)
+		fmt.Fprintf(&r.text, " %c%d", refMessages, r.first)
 	default:
-		fmt.Fprintf(&r.text, " %c%d-%d", RefMessages, r.first, r.last)
+		fmt.Fprintf(&r.text, " %c%d-%d", refMessages, r.first, r.last)
 	}
 	r.first, r.last = 0, 0
 }
@@ -225,32 +225,32 @@ func (r *references) message(m *plugins.PromptMessage) {
 		said = Said{agui.Message{Role: m.Role, ToolCallID: m.ToolCallID}, []plugins.PromptChange{{Kind: "cut", Of: m.ToolCallID, Why: tooLong(len(body))}}}
 		body = data.MustJSON(said)
 	}
-	r.piece(RefMessage, body, cmp.Or(r.runs[m.ID], r.run)) // a copy is removed with its message
+	r.piece(refMessage, body, cmp.Or(r.runs[m.ID], r.run)) // a copy is removed with its message
 }
 
 func tooLong(size int) string {
 	return fmt.Sprintf("It has %d bytes, of which nothing is kept: %d are the most", size, maxPiece)
 }
 
-// Sent returns the references for a prompt and the rows of its new pieces.
-func (p *Writer) Sent(prompt *plugins.Prompt) (string, []data.Row) {
+// sent returns the references for a prompt and the rows of its new pieces.
+func (p *Writer) sent(prompt *plugins.Prompt) (string, []data.Row) {
 	r := &references{Writer: p}
-	offer := data.MustJSON(Offer{Tools: prompt.Tools, Parameters: prompt.Parameters})
-	all := data.MustJSON(Offer{prompt.System, prompt.Tools, prompt.Parameters})
+	offer := data.MustJSON(offerPiece{Tools: prompt.Tools, Parameters: prompt.Parameters})
+	all := data.MustJSON(offerPiece{prompt.System, prompt.Tools, prompt.Parameters})
 	switch {
 	case len(offer) <= smallOffer && len(all) <= maxPiece:
-		r.piece(RefOffer, all, r.run)
+		r.piece(refOffer, all, r.run)
 	default:
 		for _, text := range prompt.System {
 			if len(text) > maxPiece {
 				text = tooLong(len(text))
 			}
-			r.piece(RefInstructions, data.MustJSON(text), r.run)
+			r.piece(refInstructions, data.MustJSON(text), r.run)
 		}
 		if len(offer) > maxPiece {
-			offer = data.MustJSON(Offer{Parameters: data.MustJSON(map[string]string{"tools": tooLong(len(offer))})})
+			offer = data.MustJSON(offerPiece{Parameters: data.MustJSON(map[string]string{"tools": tooLong(len(offer))})})
 		}
-		r.piece(RefOffer, offer, r.run)
+		r.piece(refOffer, offer, r.run)
 	}
 	for i := range prompt.Messages {
 		r.message(&prompt.Messages[i])
@@ -301,18 +301,18 @@ func (a *Answered) equal(b *Answered) bool {
 	return true
 }
 
-// Reference is a reference of a prompt or an answer: to a piece, or to a range of messages.
-type Reference struct {
+// reference is a reference of a prompt or an answer: to a piece, or to a range of messages.
+type reference struct {
 	Kind        byte
 	Piece       string
 	First, Last int64 // seqs
 }
 
-// References returns the references in the text of a Prompt.
-func References(text string) (list []Reference) {
+// readReferences returns the references in the text of a Prompt.
+func readReferences(text string) (list []reference) {
 	for field := range strings.FieldsSeq(text) {
-		ref := Reference{Kind: field[0], Piece: field[1:]}
-		if ref.Kind == RefMessages {
+		ref := reference{Kind: field[0], Piece: field[1:]}
+		if ref.Kind == refMessages {
 			first, last, ranged := strings.Cut(ref.Piece, "-")
 			ref.Piece = ""
 			ref.First, _ = strconv.ParseInt(first, 10, 64) // written above
@@ -325,26 +325,79 @@ func References(text string) (list []Reference) {
 	return list
 }
 
-// Answer returns the references for an answer: to the messages that show it, in the order of seqs, or to a piece if they do not have all of it
-// or more.
-func (p *Writer) Answer(seqs []int64, shown *Answered, answer *plugins.ModelAnswer) (string, []data.Row) {
+// Call is a call of a model that is under way.
+type Call struct {
+	data.Prompt
+	changes []plugins.PromptChange
+	shown   []string // messages that its worker has begun since
+}
+
+// maxShown limits the messages of an answer.
+const maxShown = 1000
+
+// Show notes the message that an event of the call's worker begins.
+func (c *Call) Show(ev agui.Event) {
+	id := ""
+	switch e := ev.(type) {
+	case agui.TextMessageStart:
+		id = e.MessageID
+	case agui.ReasoningMessageStart:
+		id = e.MessageID
+	case agui.ToolCallStart:
+		if id = e.ParentMessageID; id == "" {
+			id = e.ToolCallID
+		}
+	default:
+		return
+	}
+	if n := len(c.shown); n < maxShown && (n == 0 || c.shown[n-1] != id) {
+		c.shown = append(c.shown, id)
+	}
+}
+
+// Begin returns the rows of a call that begins. prompt may be nil.
+func (p *Writer) Begin(c *Call, prompt *plugins.Prompt) (rows []data.Row) {
+	if prompt != nil {
+		c.Provider, c.Model = data.Plain(data.Clip(prompt.Provider, 200)), data.Plain(data.Clip(prompt.Model, 200))
+		if p != nil {
+			c.changes, c.Changes = prompt.Changes, Changes(prompt.Changes)
+			c.Sent, rows = p.sent(prompt)
+		}
+	}
+	return append(rows, new(c.Prompt))
+}
+
+// End returns the rows of a call's end. Its answer refers to the messages that show it, or to a piece if they do not have all of it or more.
+// message returns a message as the log shows it, and its seq, 0 for none. answer may be nil.
+func (p *Writer) End(c *Call, end *data.PromptEnd, answer *plugins.ModelAnswer, message func(id string) (agui.Message, int64)) []data.Row {
+	if answer != nil {
+		end.FirstToken = answer.FirstToken
+	}
+	if p == nil {
+		return []data.Row{end}
+	}
+	if answer != nil && len(answer.Changes) > 0 {
+		end.Changes = Changes(append(slices.Clip(c.changes), answer.Changes...))
+	}
 	r := &references{Writer: p}
-	for _, seq := range seqs {
-		r.closeRange() // a range would include other messages
-		r.seq(seq)
+	var shown Answered
+	for _, id := range c.shown {
+		if m, seq := message(id); seq != 0 {
+			shown.Add(&m)
+			r.closeRange() // a range would include other messages
+			r.seq(seq)
+		}
 	}
-	if answer == nil || answer.Text == "" && answer.Reasoning == "" && len(answer.Calls) == 0 {
-		return r.String(), nil
+	if answer != nil && (answer.Text != "" || answer.Reasoning != "" || len(answer.Calls) > 0) {
+		if whole := (Answered{answer.Text, answer.Reasoning, answer.Calls}); !whole.equal(&shown) {
+			body := data.MustJSON(whole)
+			if len(body) > maxPiece {
+				body = data.MustJSON(Answered{Text: tooLong(len(body))})
+			}
+			r = &references{Writer: p}
+			r.piece(refAnswer, body, r.run)
+		}
 	}
-	whole := Answered{answer.Text, answer.Reasoning, answer.Calls}
-	if whole.equal(shown) {
-		return r.String(), nil
-	}
-	body := data.MustJSON(whole)
-	if len(body) > maxPiece {
-		body = data.MustJSON(Answered{Text: tooLong(len(body))})
-	}
-	r = &references{Writer: p}
-	r.piece(RefAnswer, body, r.run)
-	return r.String(), r.rows
+	end.Answer = r.String()
+	return append(r.rows, end)
 }

@@ -22,7 +22,7 @@ func TestPrompts_CopiesBelongToTheirMessages(t *testing.T) {
 	p := New(run)
 	p.Learn(&data.Message{Message: image, RunKey: 1, Seq: 1})
 	p.Learn(&data.Message{Message: text, RunKey: 1, Seq: 2})
-	_, rows := p.Sent(&plugins.Prompt{System: []string{"Be brief."}, Messages: []plugins.PromptMessage{
+	_, rows := p.sent(&plugins.Prompt{System: []string{"Be brief."}, Messages: []plugins.PromptMessage{
 		{Message: image}, {Message: text}, {Message: shortened, Changes: []plugins.PromptChange{{Kind: "cut"}}}, {Message: agui.Message{Role: agui.RoleUser, Content: "new"}},
 	}})
 	got := make(map[string]int64)

@@ -14,6 +14,7 @@ import (
 // crowd is a queue with the reservations of its runs, with 100 bytes in all.
 type crowd struct {
 	Store
+	data.Queue
 	t        *testing.T
 	q        *Queue
 	line     line
@@ -24,7 +25,7 @@ type crowd struct {
 func newCrowd(t *testing.T, perUser int64) *crowd {
 	c := &crowd{t: t, weights: make(map[int64]data.Weight), reserved: make(map[int64]*Reservation)}
 	c.q = New(Config{
-		Store: c, Unshared: func(err error) { t.Error(err) }, OwnLimit: func(string) int { return 0 }, LightBytes: 1,
+		Store: c, Rows: c, Unshared: func(err error) { t.Error(err) }, OwnLimit: func(string) int { return 0 }, LightBytes: 1,
 		Slots: quota.Limits{Total: 1000, PerUser: 500}, Asked: quota.Limits{Total: 100, PerUser: perUser},
 		Said: quota.Limits{Total: 1000, PerProject: 800, PerUser: 400},
 	})

@@ -93,7 +93,7 @@ func (q *Queue) take(ctx context.Context, rows []*row) (got []*row, err error) {
 	for i, r := range rows {
 		threads[i] = r.run.ThreadKey
 	}
-	taken, err := q.cfg.Store.Take(ctx, threads, data.MostHold)
+	taken, err := q.cfg.Rows.Take(ctx, threads, data.MostHold)
 	for _, r := range rows {
 		if r.held = slices.Contains(taken, r.run.ThreadKey); r.held {
 			got = append(got, r)
@@ -109,7 +109,7 @@ func (q *Queue) take(ctx context.Context, rows []*row) (got []*row, err error) {
 // giveBack lets any instance take a row that this one has not claimed. With hint the others look at once.
 func (q *Queue) giveBack(ctx context.Context, r *row, hint bool) {
 	if r.held {
-		_, err := q.cfg.Store.Take(ctx, []int64{r.run.ThreadKey}, 0)
+		_, err := q.cfg.Rows.Take(ctx, []int64{r.run.ThreadKey}, 0)
 		q.cfg.Unshared(err)
 	}
 	if hint {
@@ -139,7 +139,7 @@ func (q *Queue) hint() {
 // line reads rows of the queue.
 func (q *Queue) line(ctx context.Context) func(after data.Place, each data.Each, limit int) ([]data.Place, error) {
 	return func(after data.Place, each data.Each, limit int) ([]data.Place, error) {
-		return commit.RetryUnavailable(ctx, func() ([]data.Place, error) { return q.cfg.Store.Line(ctx, after, each, limit) })
+		return commit.RetryUnavailable(ctx, func() ([]data.Place, error) { return q.cfg.Rows.Line(ctx, after, each, limit) })
 	}
 }
 

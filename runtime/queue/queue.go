@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/data"
@@ -15,16 +14,11 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// Store is the database's queue.
+// Store has the runs in the queue.
 type Store interface {
-	Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error)
-	Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error)
 	Heads(ctx context.Context, runs []int64) ([]data.RunHead, error)
 	Weight(ctx context.Context, thread, run int64) (data.Weight, error)
-	Position(ctx context.Context, thread int64) (data.Place, int, error)
 	OpenRuns(ctx context.Context, thread int64) ([]data.RunHead, error)
-	CountQueued(ctx context.Context) (map[data.Name]int, error)
-	CountRunning(ctx context.Context, of []data.Name) (map[data.Name]int, error)
 }
 
 // Runs begins and cancels runs.
@@ -53,6 +47,7 @@ var ErrElsewhere = data.Refuse(data.KindConflict, "goes_on", "Another server beg
 // Config configures a Queue.
 type Config struct {
 	Store    Store
+	Rows     data.Queue
 	Runs     Runs
 	Servers  Servers         // nil without a cluster
 	Link     *bus.Link       // to the other servers
@@ -143,7 +138,7 @@ func (q *Queue) Wake(cancels bool) {
 
 // Count counts the queue of all servers.
 func (q *Queue) Count(ctx context.Context) error {
-	return q.counts.recount(func() (map[data.Name]int, error) { return q.cfg.Store.CountQueued(ctx) })
+	return q.counts.recount(func() (map[data.Name]int, error) { return q.cfg.Rows.CountQueued(ctx) })
 }
 
 // CountCapped lets the runs begin of projects and users that are below their limits over all servers again.
@@ -152,7 +147,7 @@ func (q *Queue) CountCapped(ctx context.Context) {
 	if len(names) == 0 {
 		return
 	}
-	running, err := q.cfg.Store.CountRunning(ctx, names)
+	running, err := q.cfg.Rows.CountRunning(ctx, names)
 	if err != nil {
 		return
 	}

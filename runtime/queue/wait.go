@@ -25,7 +25,7 @@ type Wait struct {
 // WaitOf returns why a QUEUED run has not begun, or nil if it is about to. It reads the queue as it is now; a database that does not answer
 // gives no reason.
 func (q *Queue) WaitOf(ctx context.Context, run *data.RunHead) *Wait {
-	place, position, err := q.cfg.Store.Position(ctx, run.ThreadKey)
+	place, position, err := q.cfg.Rows.Position(ctx, run.ThreadKey)
 	if err == nil && place.Todo == data.ToClaim && place.RunKey == run.Key {
 		reason := q.whyFirst(run)
 		if reason == "" {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/retention"
 	"github.com/batonrun/baton/storage"
 )
 
@@ -20,16 +20,16 @@ type retirement struct {
 func (c *callers) expire(p *process, s *Step) {
 	keep := time.Duration(s.By)
 	r := retirement{before: c.dbNow().Add(-keep).Truncate(time.Millisecond), events: s.Choice%2 == 1}
-	policy := runtime.Policy{Retention: runtime.Retention{Runs: keep}}
+	policy := retention.Policy{Retention: retention.Retention{Runs: keep}}
 	if r.events {
-		policy.Retention = runtime.Retention{Events: keep}
+		policy.Retention = retention.Retention{Events: keep}
 	}
 	c.mu.Lock()
 	at := len(c.retired)
 	c.retired = append(c.retired, r)
 	c.mu.Unlock()
 	unseen := c.anyStands() // an end that a server has decided and not committed
-	old, ok := p.store.(data.Retainer)
+	old, ok := p.store.(retention.Retainer)
 	if !ok {
 		old = p.store.(*storage.DB).Retention
 	}

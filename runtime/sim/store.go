@@ -46,9 +46,34 @@ type faulty struct {
 	stuck   time.Time // until when nothing can be written
 }
 
-func (f *faulty) Join(ctx context.Context, instance, addr string) error {
-	f.p.instance = instance
-	_, err := read(f, func() (any, error) { return nil, f.Store.Join(ctx, instance, addr) }, "join")
+// The parts of a faulty store.
+type (
+	member struct {
+		data.Members
+		f *faulty
+	}
+	queue struct {
+		data.Queue
+		f *faulty
+	}
+	byProject struct {
+		data.ByProject
+		f *faulty
+	}
+	budgets struct {
+		data.Budgets
+		f *faulty
+	}
+)
+
+func (f *faulty) Members() data.Members     { return member{f.Store.Members(), f} }
+func (f *faulty) Queue() data.Queue         { return queue{f.Store.Queue(), f} }
+func (f *faulty) ByProject() data.ByProject { return byProject{f.Store.ByProject(), f} }
+func (f *faulty) Budgets() data.Budgets     { return budgets{f.Store.Budgets(), f} }
+
+func (m member) Join(ctx context.Context, instance, addr string) error {
+	m.f.p.instance = instance
+	_, err := read(m.f, func() (any, error) { return nil, m.Members.Join(ctx, instance, addr) }, "join")
 	return err
 }
 
@@ -67,61 +92,61 @@ func (f *faulty) alive(call func() error) error {
 	return err
 }
 
-func (f *faulty) Renew(ctx context.Context, n int64) error {
-	return f.alive(func() error { return f.Store.Renew(ctx, n) })
+func (m member) Renew(ctx context.Context, n int64) error {
+	return m.f.alive(func() error { return m.Members.Renew(ctx, n) })
 }
 
-func (f *faulty) KeepLease(ctx context.Context) error {
-	return f.alive(func() error { return f.Store.KeepLease(ctx) })
+func (m member) KeepLease(ctx context.Context) error {
+	return m.f.alive(func() error { return m.Members.KeepLease(ctx) })
 }
 
-func (f *faulty) Leave(ctx context.Context) error {
-	return f.alive(func() error { return f.Store.Leave(ctx) })
+func (m member) Leave(ctx context.Context) error {
+	return m.f.alive(func() error { return m.Members.Leave(ctx) })
 }
 
-func (f *faulty) Watch(ctx context.Context) (data.Watched, error) {
-	return read(f, func() (data.Watched, error) { return f.Store.Watch(ctx) })
+func (m member) Watch(ctx context.Context) (data.Watched, error) {
+	return read(m.f, func() (data.Watched, error) { return m.Members.Watch(ctx) })
 }
 
-func (f *faulty) Tell(ctx context.Context, s *data.Server) error {
-	return f.alive(func() error { return f.Store.Tell(ctx, s) })
+func (m member) Tell(ctx context.Context, s *data.Server) error {
+	return m.f.alive(func() error { return m.Members.Tell(ctx, s) })
 }
 
-func (f *faulty) Servers(ctx context.Context, known []string) ([]data.Server, error) {
-	return read(f, func() ([]data.Server, error) { return f.Store.Servers(ctx, known) })
+func (m member) Servers(ctx context.Context, known []string) ([]data.Server, error) {
+	return read(m.f, func() ([]data.Server, error) { return m.Members.Servers(ctx, known) })
 }
 
-func (f *faulty) Drain(ctx context.Context) (bool, error) {
-	return living(f, func() (bool, error) { return f.Store.Drain(ctx) })
+func (m member) Drain(ctx context.Context) (bool, error) {
+	return living(m.f, func() (bool, error) { return m.Members.Drain(ctx) })
 }
 
-func (f *faulty) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
-	if f.s.several() {
-		f.s.nap("take", f.p.n) // others may take the rows that the look has read
+func (q queue) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
+	if q.f.s.several() {
+		q.f.s.nap("take", q.f.p.n) // others may take the rows that the look has read
 	}
-	taken, err := living(f, func() ([]int64, error) { return f.Store.Take(ctx, threads, hold) })
-	if len(taken) == 0 || !f.s.several() {
+	taken, err := living(q.f, func() ([]int64, error) { return q.Queue.Take(ctx, threads, hold) })
+	if len(taken) == 0 || !q.f.s.several() {
 		return taken, err
 	}
-	switch n, trouble := f.s.fault(&f.s.rows, func(f *Fault) int { return f.Row }); trouble {
+	switch n, trouble := q.f.s.fault(&q.f.s.rows, func(f *Fault) int { return f.Row }); trouble {
 	case Stopped:
-		f.s.pause(f.p, time.Duration(1+n%6)*lease/2, nil) // for less than a lease, or longer than rows are taken for
+		q.f.s.pause(q.f.p, time.Duration(1+n%6)*lease/2, nil) // for less than a lease, or longer than rows are taken for
 	case KillAfter:
-		f.s.kill(f.p)
+		q.f.s.kill(q.f.p)
 	}
-	return living(f, func() ([]int64, error) { return taken, nil })
+	return living(q.f, func() ([]int64, error) { return taken, nil })
 }
 
-func (f *faulty) TakeDuty(ctx context.Context, name string) (bool, error) {
-	return living(f, func() (bool, error) { return f.Store.TakeDuty(ctx, name) })
+func (m member) TakeDuty(ctx context.Context, name string) (bool, error) {
+	return living(m.f, func() (bool, error) { return m.Members.TakeDuty(ctx, name) })
 }
 
-func (f *faulty) ReserveBudgets(ctx context.Context, instance, project string, decide func([]data.Reserved) ([]data.Reserved, error)) error {
-	return f.alive(func() error { return f.Store.ReserveBudgets(ctx, instance, project, decide) })
+func (b budgets) ReserveBudgets(ctx context.Context, instance, project string, decide func([]data.Reserved) ([]data.Reserved, error)) error {
+	return b.f.alive(func() error { return b.Budgets.ReserveBudgets(ctx, instance, project, decide) })
 }
 
-func (f *faulty) LeaveDuties(ctx context.Context) error {
-	return f.alive(func() error { return f.Store.LeaveDuties(ctx) })
+func (m member) LeaveDuties(ctx context.Context) error {
+	return m.f.alive(func() error { return m.Members.LeaveDuties(ctx) })
 }
 
 func (f *faulty) LogHeads(ctx context.Context, of []data.LogPlace) ([]data.LogHead, error) {
@@ -136,8 +161,8 @@ func (f *faulty) CancelAsks(ctx context.Context, instance string) ([]data.Cancel
 	return living(f, func() ([]data.CancelAsk, error) { return f.Store.CancelAsks(ctx, instance) })
 }
 
-func (f *faulty) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
-	return living(f, func() (map[int64]int, error) { return f.Store.Appended(ctx, runs) })
+func (q queue) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
+	return living(q.f, func() (map[int64]int, error) { return q.Queue.Appended(ctx, runs) })
 }
 
 // Commit passes the batch on unless the process dies first.
@@ -285,75 +310,77 @@ func (f *faulty) NewRunKey(ctx context.Context) (int64, error) {
 	return read(f, func() (int64, error) { return f.Store.NewRunKey(ctx) })
 }
 
-func (f *faulty) Now(ctx context.Context) (time.Time, error) {
-	return read(f, func() (time.Time, error) { return f.Store.Now(ctx) })
+func (m member) Now(ctx context.Context) (time.Time, error) {
+	return read(m.f, func() (time.Time, error) { return m.Members.Now(ctx) })
 }
 
-func (f *faulty) Instance(ctx context.Context, id string) (data.Instance, error) {
-	return read(f, func() (data.Instance, error) { return f.Store.Instance(ctx, id) })
+func (m member) Instance(ctx context.Context, id string) (data.Instance, error) {
+	return read(m.f, func() (data.Instance, error) { return m.Members.Instance(ctx, id) })
 }
 
 func (f *faulty) Thread(ctx context.Context, key int64) (data.Thread, error) {
 	return read(f, func() (data.Thread, error) { return f.Store.Thread(ctx, key) })
 }
 
-func (f *faulty) ThreadByID(ctx context.Context, project, user, id string) (data.Thread, error) {
-	return read(f, func() (data.Thread, error) { return f.Store.ThreadByID(ctx, project, user, id) }, "thread", id)
+func (r byProject) ThreadByID(ctx context.Context, project, user, id string) (data.Thread, error) {
+	return read(r.f, func() (data.Thread, error) { return r.ByProject.ThreadByID(ctx, project, user, id) }, "thread", id)
 }
 
 func (f *faulty) Run(ctx context.Context, key int64) (data.Run, error) {
 	return read(f, func() (data.Run, error) { return f.Store.Run(ctx, key) }, "run", key)
 }
 
-func (f *faulty) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
-	return read(f, func() ([]data.Run, error) { return f.Store.RunsByName(ctx, project, user, name) }, "named", len(name))
+func (r byProject) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
+	return read(r.f, func() ([]data.Run, error) { return r.ByProject.RunsByName(ctx, project, user, name) }, "named", len(name))
 }
 
 func (f *faulty) OpenRuns(ctx context.Context, threadKey int64) ([]runtime.RunHead, error) {
 	return read(f, func() ([]runtime.RunHead, error) { return f.Store.OpenRuns(ctx, threadKey) })
 }
 
-func (f *faulty) Orphans(ctx context.Context, thread int64, limit int) ([]runtime.RunHead, error) {
-	return read(f, func() ([]runtime.RunHead, error) { return f.Store.Orphans(ctx, thread, limit) })
+func (q queue) Orphans(ctx context.Context, thread int64, limit int) ([]runtime.RunHead, error) {
+	return read(q.f, func() ([]runtime.RunHead, error) { return q.Queue.Orphans(ctx, thread, limit) })
 }
 
-func (f *faulty) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
-	return read(f, func() ([]data.Place, error) { return f.Store.Line(ctx, after, each, limit) }, "line")
+func (q queue) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
+	return read(q.f, func() ([]data.Place, error) { return q.Queue.Line(ctx, after, each, limit) }, "line")
 }
 
-func (f *faulty) Position(ctx context.Context, thread int64) (data.Place, int, error) {
+func (q queue) Position(ctx context.Context, thread int64) (data.Place, int, error) {
 	at := 0
-	p, err := read(f, func() (p data.Place, err error) {
-		p, at, err = f.Store.Position(ctx, thread)
+	p, err := read(q.f, func() (p data.Place, err error) {
+		p, at, err = q.Queue.Position(ctx, thread)
 		return p, err
 	})
 	return p, at, err
 }
 
-func (f *faulty) Backlog(ctx context.Context) (data.Backlog, error) {
-	return read(f, func() (data.Backlog, error) { return f.Store.Backlog(ctx) })
+func (q queue) Backlog(ctx context.Context) (data.Backlog, error) {
+	return read(q.f, func() (data.Backlog, error) { return q.Queue.Backlog(ctx) })
 }
 
-func (f *faulty) Deletions(ctx context.Context, thread, run int64, limit int) ([]runtime.Deletion, error) {
-	return read(f, func() ([]runtime.Deletion, error) { return f.Store.Deletions(ctx, thread, run, limit) })
+func (q queue) Deletions(ctx context.Context, thread, run int64, limit int) ([]runtime.Deletion, error) {
+	return read(q.f, func() ([]runtime.Deletion, error) { return q.Queue.Deletions(ctx, thread, run, limit) })
 }
 
-func (f *faulty) Expired(ctx context.Context, now time.Time, limit int) ([]runtime.Interrupt, error) {
-	return read(f, func() ([]runtime.Interrupt, error) { return f.Store.Expired(ctx, now, limit) }, "expired")
+func (q queue) Expired(ctx context.Context, now time.Time, limit int) ([]runtime.Interrupt, error) {
+	return read(q.f, func() ([]runtime.Interrupt, error) { return q.Queue.Expired(ctx, now, limit) }, "expired")
 }
 
 func (f *faulty) Nodes(ctx context.Context, runKey int64) ([]runtime.Node, error) {
 	return read(f, func() ([]runtime.Node, error) { return f.Store.Nodes(ctx, runKey) })
 }
 
-func (f *faulty) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (runtime.Page[runtime.Message], error) {
-	return read(f, func() (runtime.Page[runtime.Message], error) {
-		return f.Store.RunMessages(ctx, project, runKey, after, limit)
+func (r byProject) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (runtime.Page[runtime.Message], error) {
+	return read(r.f, func() (runtime.Page[runtime.Message], error) {
+		return r.ByProject.RunMessages(ctx, project, runKey, after, limit)
 	})
 }
 
-func (f *faulty) Steps(ctx context.Context, project string, runKey int64, after, limit int) (runtime.Page[runtime.Step], error) {
-	return read(f, func() (runtime.Page[runtime.Step], error) { return f.Store.Steps(ctx, project, runKey, after, limit) })
+func (r byProject) Steps(ctx context.Context, project string, runKey int64, after, limit int) (runtime.Page[runtime.Step], error) {
+	return read(r.f, func() (runtime.Page[runtime.Step], error) {
+		return r.ByProject.Steps(ctx, project, runKey, after, limit)
+	})
 }
 
 func (f *faulty) Queued(ctx context.Context, runKey int64) ([]runtime.Message, error) {

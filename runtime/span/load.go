@@ -66,7 +66,7 @@ func (sp *Span) LoadMessages(ctx context.Context, r data.Reader, run *data.Run, 
 	sp.brought = make(map[string]bool)
 	var known []agui.Message
 	for after := int64(0); ; {
-		msgs, err := r.RunMessages(ctx, run.Project, run.Key, after, tail.LatestMessages)
+		msgs, err := r.ByProject().RunMessages(ctx, run.Project, run.Key, after, tail.LatestMessages)
 		if err != nil {
 			return err
 		}

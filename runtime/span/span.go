@@ -97,17 +97,22 @@ func (sp *Span) NewState() json.RawMessage {
 	return nil
 }
 
-// Stage gives ev the next id and adds it to the item, with the message rows it completes. It refuses an event that is
-// illegal now and then changes nothing.
-func (sp *Span) Stage(it *commit.Item, ev agui.Event) error {
-	ev, payload, err := sp.stored(ev, sp.most)
-	if err != nil {
-		return err
+// Stage gives events the next ids and adds them to the item, with the message rows they complete. It refuses an event that is
+// illegal now, and then changes nothing for it and those behind it.
+func (sp *Span) Stage(it *commit.Item, evs ...agui.Event) error {
+	for _, ev := range evs {
+		ev, payload, err := sp.stored(ev, sp.most)
+		if err != nil {
+			return err
+		}
+		if err := sp.Ver.AddStored(ev, payload); err != nil {
+			return illegal(err)
+		}
+		if err := sp.write(it, ev, payload); err != nil {
+			return err
+		}
 	}
-	if err := sp.Ver.AddStored(ev, payload); err != nil {
-		return illegal(err)
-	}
-	return sp.write(it, ev, payload)
+	return nil
 }
 
 // stored returns ev as an event of the run, and its stored form. It refuses an event of more than most bytes.
@@ -237,10 +242,8 @@ func (sp *Span) Take(it *commit.Item, msgs []data.Message) error {
 			evs = append(evs, agui.TextMessageContent{MessageID: m.ID, Delta: text})
 		}
 		evs = append(evs, agui.TextMessageEnd{MessageID: m.ID, Output: &agui.WorkerOutput{Status: agui.StatusSuccess, Answer: text}})
-		for _, ev := range evs {
-			if err := sp.Stage(it, ev); err != nil {
-				return err
-			}
+		if err := sp.Stage(it, evs...); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -40,7 +40,7 @@ type cachedMessages struct {
 // maxCached limits the messages of a thread in the cache, in bytes.
 const maxCached = data.ThreadBytes / 4
 
-// Messages is [data.ByKey].Messages, from memory if possible. Rows from memory have no Key and no CreatedAt. The caller must not change
+// Messages is [data.Reader].Messages, from memory if possible. Rows from memory have no Key and no CreatedAt. The caller must not change
 // the rows, nor what they refer to. upTo must not be 0.
 func (l *Logs) Messages(ctx context.Context, key, upTo int64, limit int) ([]data.Message, error) {
 	c := &l.messages

@@ -223,7 +223,7 @@ func (t *Tail) readRecord(ctx context.Context, id int64) (*Record, error) {
 }
 
 // Outcome returns the outcome of a span that ends in WAITING.
-func Outcome(ctx context.Context, r data.ByKey, runKey int64) (agui.Outcome, error) {
+func Outcome(ctx context.Context, r data.Reader, runKey int64) (agui.Outcome, error) {
 	o, err := WaitsFor(ctx, r, runKey)
 	o.Type = agui.OutcomeSuccess // frontend calls alone do not interrupt
 	if len(o.Interrupts) > 0 {
@@ -234,7 +234,7 @@ func Outcome(ctx context.Context, r data.ByKey, runKey int64) (agui.Outcome, err
 
 // WaitsFor returns the questions and frontend calls for which a span ends: those without an answer, or with one that came while the span
 // was open and begins the next.
-func WaitsFor(ctx context.Context, r data.ByKey, runKey int64) (agui.Outcome, error) {
+func WaitsFor(ctx context.Context, r data.Reader, runKey int64) (agui.Outcome, error) {
 	all, err := r.Interrupts(ctx, runKey)
 	if err != nil {
 		return agui.Outcome{}, err
@@ -257,7 +257,7 @@ func WaitsFor(ctx context.Context, r data.ByKey, runKey int64) (agui.Outcome, er
 }
 
 // AllAsked returns a run's open interrupts, questions before frontend calls. may reports whether one is answerable.
-func AllAsked(ctx context.Context, r data.ByKey, runKey int64, may func(*data.Interrupt) bool) ([]agui.Interrupt, error) {
+func AllAsked(ctx context.Context, r data.Reader, runKey int64, may func(*data.Interrupt) bool) ([]agui.Interrupt, error) {
 	all, err := r.Interrupts(ctx, runKey)
 	if err != nil {
 		return nil, err

@@ -149,7 +149,7 @@ func (en *Engine) countAppended(ctx context.Context) {
 	if len(keys) == 0 {
 		return
 	}
-	appended, err := en.store.Appended(ctx, keys)
+	appended, err := en.store.Queue().Appended(ctx, keys)
 	if err != nil {
 		return
 	}

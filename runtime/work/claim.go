@@ -19,28 +19,34 @@ import (
 type dispatcher struct{ en *Engine }
 
 // Start decides a request for a run. It claims the run at once if a slot is free and, as far as this instance knows, no
-// other run of the thread comes first.
-func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, error) {
+// other run of the thread comes first. If it fails with outcome_unknown and the request is accepted after all, it calls late.
+func (en *Engine) Start(ctx context.Context, c *decide.Start, late func(*decide.Decided)) (out *decide.Decided, err error) {
 	var reserved *queue.Reservation
 	if c.Run.WorkflowID != "" && !en.Stopping() && (c.New || en.runs.on(c.Thread.Key) == nil) {
 		reserved = en.Queue.Admit(ctx, c)
+	}
+	after := func(out *decide.Decided, err error, isLate bool) {
+		if reserved != nil && (err != nil || !out.Claimed) {
+			en.Queue.Release(reserved)
+		}
+		if reserved = nil; isLate && err == nil {
+			late(out)
+		}
 	}
 	if reserved != nil {
 		it, err := en.starting(ctx, c, reserved)
 		if err == nil {
 			it.Bytes += c.Bytes()
-			err = en.decide(it)
-		}
-		if err != nil || it.Out == nil || !it.Out.Claimed {
-			en.Queue.Release(reserved)
+			out, err = ask(en, it, after)
+		} else {
+			after(nil, err, false)
 		}
 		if !errors.Is(err, decide.ErrUnknownMessage) { // the decision without a claim returns this error, unless the request is a repeat
-			return outcome(it), err
+			return out, err
 		}
 	}
 	it := &commit.Item{Owner: quota.OwnerOf(c.Thread.Project, c.Thread.User), Command: c, Bytes: c.Bytes()}
-	err := en.decide(it)
-	return outcome(it), err
+	return ask(en, it, after)
 }
 
 // starting prepares the start of a run that has a reservation, together with its claim.
@@ -48,7 +54,7 @@ func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *queue
 	th, run := c.Thread, c.Run // copies: the live run must not retain the whole request
 	run.Status, run.Generation = data.Queued, 1
 	l := exec.New(en.exec, &run)
-	if err := l.Unfit(); err != nil {
+	if err := l.Unfit; err != nil {
 		return nil, err
 	}
 	queued := slices.Clone(c.Messages)
@@ -60,7 +66,7 @@ func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *queue
 		return nil, err
 	}
 	if c.New {
-		l.HasAll(queued)
+		l.History.HasAll(queued)
 	}
 	c.Claim = it.Command.(*decide.Claim)
 	it.Command = c
@@ -182,7 +188,7 @@ func (en *Engine) claiming(ctx context.Context, head *data.RunHead, reserved *qu
 		return nil, &run, nil
 	}
 	l := exec.New(en.exec, &run)
-	if err := l.Unfit(); err != nil {
+	if err := l.Unfit; err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errUnfit, err)
 	}
 	if en.exec.Engine.Declines(l) {

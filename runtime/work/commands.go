@@ -33,10 +33,42 @@ func (en *Engine) decide(it *commit.Item) error {
 
 // outcome returns the outcome of an item's command; it is empty when the command was not decided.
 func outcome(it *commit.Item) *decide.Decided {
-	if it == nil || it.Out == nil {
+	if it.Out == nil {
 		return new(decide.Decided)
 	}
 	return it.Out
+}
+
+// Ask is Decide for a request, which must not wait for a stuck database: Ask then fails with outcome_unknown.
+func (en *Engine) Ask(of quota.Owner, cmd decide.Command) (*decide.Decided, error) {
+	return ask(en, &commit.Item{Owner: of, Command: cmd}, nil)
+}
+
+// ask is Ask for an item. It calls after, if not nil, with the outcome: before it returns, or late, if it has failed with outcome_unknown.
+func ask(en *Engine, it *commit.Item, after func(out *decide.Decided, err error, late bool)) (*decide.Decided, error) {
+	done, stuck := make(chan error, 1), en.Commits.Stuck()
+	it.Done = append(it.Done, func(err error) { done <- err })
+	en.Commits.Add(it)
+	settle := func(err error, late bool) (*decide.Decided, error) {
+		if err == nil && it.Out != nil {
+			en.logOutcome(it)
+		}
+		if after != nil {
+			after(outcome(it), err, late)
+		}
+		return outcome(it), err
+	}
+	select {
+	case err := <-done:
+		return settle(err, false)
+	case <-stuck:
+		go func() { // ends with the decision
+			if _, err := settle(<-done, true); err != nil && !commit.Unwritten(err) {
+				en.log.Error("a request that nobody waits for has failed", "error", err)
+			}
+		}()
+		return new(decide.Decided), en.Commits.Unknown()
+	}
 }
 
 // DeleteAll has the next parts of several deletions decided, as many in one transaction as are queued together. It returns for each
@@ -46,6 +78,7 @@ func (en *Engine) DeleteAll(list []*decide.Delete) (left []bool, errs []error) {
 	var decided sync.WaitGroup
 	decided.Add(len(list))
 	for i, cmd := range list {
+		cmd.Limit = en.cfg.DeletedAtOnce
 		it := &commit.Item{Command: cmd}
 		it.Done = append(it.Done, func(err error) {
 			defer decided.Done()
@@ -71,7 +104,7 @@ const repairedAtOnce = 1000
 // RepairQueue writes the rows of threads in the queue that do not agree with their runs. There are none unless a decision has a defect, or
 // somebody has changed the database; without it their runs would wait for ever.
 func (en *Engine) RepairQueue(ctx context.Context) error {
-	threads, err := en.store.Misplaced(ctx, repairedAtOnce)
+	threads, err := en.store.Queue().Misplaced(ctx, repairedAtOnce)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (en *Engine) deleteRest() {
 	for next := time.Now(); ; {
 		if !mine {
 			var err error
-			mine, err = en.store.TakeDuty(en.abandoned, dutyDeletions)
+			mine, err = en.store.Members().TakeDuty(en.abandoned, dutyDeletions)
 			en.logUnshared(err)
 		}
 		if now := time.Now(); mine && (now.After(next) || now.UnixNano() < en.searchUntil.Load()+int64(sweepEach)) { // an instance has ended
@@ -48,7 +48,7 @@ func (en *Engine) finishDeletions(ctx context.Context) error {
 	var errs []error
 	for last := (data.Deletion{}); ; {
 		list, err := commit.RetryUnavailable(ctx, func() ([]data.Deletion, error) {
-			return en.store.Deletions(ctx, last.ThreadKey, last.RunKey, limit)
+			return en.store.Queue().Deletions(ctx, last.ThreadKey, last.RunKey, limit)
 		})
 		if err != nil {
 			return errors.Join(append(errs, err)...)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/answer"
 	"github.com/batonrun/baton/runtime/budget"
 	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
@@ -24,6 +25,8 @@ import (
 	"github.com/batonrun/baton/runtime/exec"
 	"github.com/batonrun/baton/runtime/fleet"
 	"github.com/batonrun/baton/runtime/monitor"
+	"github.com/batonrun/baton/runtime/observe"
+	"github.com/batonrun/baton/runtime/offer"
 	"github.com/batonrun/baton/runtime/queue"
 	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/tail"
@@ -39,8 +42,8 @@ type Config struct {
 	Feeds    *monitor.Feeds
 	Link     *bus.Link     // to the other servers of the database
 	Commits  commit.Config // the engine sets Live, Queued, Show and Lost
-	Measures exec.Measures
-	Tracer   exec.Tracer // nil traces nothing
+	Measures observe.Measures
+	Tracer   observe.Tracer // nil traces nothing
 
 	Limits
 	Accounts  bool      // there are users: each has a share of a limit on all
@@ -134,7 +137,8 @@ type Engine struct {
 	cfg     Config
 	store   data.Store
 	log     *slog.Logger
-	Offers  *exec.Offers
+	Offers  *offer.Offers
+	Answers answer.Checker
 	shared  bool // other instances write the database too
 	runs    runs
 	Budget  *budget.Ledger
@@ -174,24 +178,25 @@ func New(cfg Config) (*Engine, error) {
 		quit: make(chan struct{}), fenced: make(chan struct{}),
 	}
 	var err error
-	en.Offers, err = exec.NewOffers(cfg.Registry, cfg.Identity.Role == fleet.Gateway, cfg.FrameBytes, cfg.Log, func() {
+	en.Offers, err = offer.New(cfg.Registry, cfg.Identity.Role == fleet.Gateway, cfg.Log, func() {
 		cfg.Offered(en.Offers.Plugins())
 		en.Queue.Wake(false)
 	})
 	if err != nil {
 		return nil, err
 	}
-	en.Budget, err = budget.New(cfg.Store, cfg.Instance, cfg.Budgets, cfg.Prices)
+	en.Answers = answer.Checker{Offers: en.Offers, FrameBytes: cfg.FrameBytes}
+	en.Budget, err = budget.New(cfg.Store.Budgets(), en.shared, cfg.Instance, cfg.Budgets, cfg.Prices)
 	if err != nil {
 		return nil, err
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
 	en.Fleet = fleet.New(en.abandoned, fleet.Config{
-		Store: cfg.Store, Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
+		Shared: en.shared, Members: cfg.Store.Members(), Queue: cfg.Store.Queue(), Store: cfg.Store, Instance: cfg.Instance, Identity: cfg.Identity, Log: cfg.Log, Link: cfg.Link, Gone: cfg.AgentGone,
 		Plugins: en.Offers.Plugins, Load: en.load, Stopping: en.Stopping, Wake: func() { en.Queue.Wake(false) },
 	})
 	begins := queue.Config{
-		Store: cfg.Store, Runs: dispatcher{en}, Link: cfg.Link, Quit: en.quit, Gateway: cfg.Identity.Role == fleet.Gateway, Unshared: en.logUnshared,
+		Store: cfg.Store, Rows: cfg.Store.Queue(), Runs: dispatcher{en}, Link: cfg.Link, Quit: en.quit, Gateway: cfg.Identity.Role == fleet.Gateway, Unshared: en.logUnshared,
 		Slots: quota.Limits{Total: int64(cfg.Runs), PerProject: int64(cfg.RunsPerProject), PerUser: int64(cfg.RunsPerUser)}, PerAgent: cfg.RunsPerAgent,
 		OwnLimit: en.Offers.Concurrency, Asked: quota.Limits{Total: cfg.RunsBytes, PerUser: queue.Shares(cfg.RunsBytes, cfg.Accounts).PerUser}, Said: queue.Shares(cfg.RunsMessages, cfg.Accounts),
 		LightBytes: cfg.LightBytes, Caps: cfg.Caps,
@@ -203,10 +208,9 @@ func New(cfg Config) (*Engine, error) {
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.runs.count, en.show, en.lost
 	cfg.Commits.Queued = en.Queue.Queued
 	en.Commits = commit.New(cfg.Commits)
-	measures, tracer := exec.Observers(cfg.Measures, cfg.Tracer)
 	en.exec = &exec.Config{
 		Engine: dispatcher{en}, Store: cfg.Store, Commits: en.Commits, Queue: en.Queue, Budget: en.Budget, Logs: cfg.Logs, Offers: en.Offers, Log: cfg.Log,
-		Measures: measures, Tracer: tracer, Unshared: en.logUnshared, Abandoned: en.abandoned,
+		Measures: cfg.Measures, Tracer: cmp.Or(cfg.Tracer, observe.Untraced()), Unshared: en.logUnshared, Abandoned: en.abandoned,
 		Instance: cfg.Instance, Shared: en.shared, Caps: cfg.Caps, NoPrompts: cfg.NoPrompts, Prices: cfg.Prices,
 		RunEvents: cfg.RunEvents, EventBytes: cfg.EventBytes, FrameBytes: cfg.FrameBytes, StateBytes: cfg.StateBytes, MaxAttempts: cfg.MaxAttempts, RunMessages: cfg.RunMessages,
 		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout, Grace: cfg.Grace,
@@ -232,8 +236,7 @@ func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, e
 			l.Inbox.Add(1)
 		}
 	}}
-	err := en.decide(it)
-	return outcome(it), err
+	return ask(en, it, nil)
 }
 
 // Go runs f, for which Shutdown waits.
@@ -296,7 +299,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	en.Commits.Drain()
 	close(en.quit)
 	if en.shared && en.committing.Load() {
-		en.tasks.Go(func() { _ = en.store.LeaveDuties(en.abandoned) }) // others take them at the latest when the instance has left
+		en.tasks.Go(func() { _ = en.store.Members().LeaveDuties(en.abandoned) }) // others take them at the latest when the instance has left
 	}
 
 	drained := make(chan struct{})
@@ -330,9 +333,9 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 // Abandon ends the contexts of workers that have not returned. The engine no longer waits for them.
 func (en *Engine) Abandon() { en.abandon(commit.ErrStopping) }
 
-// executes reports whether this instance executes a run of the thread after a decision about it.
-func (en *Engine) executes(out *decide.Decided) bool {
-	return slices.ContainsFunc(out.Open, func(r data.RunHead) bool { return r.Status == data.Running && r.Owner == en.cfg.Instance })
+// executes reports whether an instance executes a run of the thread after a decision about it.
+func executes(instance string, out *decide.Decided) bool {
+	return slices.ContainsFunc(out.Open, func(r data.RunHead) bool { return r.Status == data.Running && r.Owner == instance })
 }
 
 // show delivers committed items to readers.
@@ -350,7 +353,7 @@ func (en *Engine) show(batch []*commit.Item) {
 		var change *tail.Change
 		if out := it.Out; out != nil {
 			thread, rows = cmp.Or(thread, out.Thread), out.Rows
-			change = &tail.Change{Busy: out.Busy(), Here: en.executes(out), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
+			change = &tail.Change{Busy: out.Busy(), Here: executes(en.cfg.Instance, out), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
 		}
 		for _, row := range rows {
 			switch row := row.(type) {

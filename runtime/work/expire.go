@@ -4,10 +4,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/batonrun/baton/runtime/answer"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/exec"
 )
 
 const (
@@ -28,14 +28,14 @@ func (en *Engine) expire() {
 			en.cfg.Feeds.Sweep(at)
 		}
 		if !mine {
-			mine, _ = en.store.TakeDuty(en.abandoned, dutyExpiry)
+			mine, _ = en.store.Members().TakeDuty(en.abandoned, dutyExpiry)
 		}
 		now := time.Now()
 		if !mine || now.UnixMilli() < en.nextExpiry.Load() {
 			continue
 		}
 		en.nextExpiry.Store(now.Add(expiryEach).UnixMilli())
-		soon, err := en.store.Expired(en.abandoned, now.Add(expiryEach), expiredAtOnce)
+		soon, err := en.store.Queue().Expired(en.abandoned, now.Add(expiryEach), expiredAtOnce)
 		if err != nil || len(soon) == expiredAtOnce { // readiness reports the error
 			en.nextExpiry.Store(0)
 		}
@@ -71,7 +71,7 @@ func (en *Engine) expireOne(late *data.Interrupt) {
 	if err != nil {
 		return // the run is gone, or readiness reports it; the next tick tries again
 	}
-	err = en.decide(&commit.Item{Owner: ownerOf(&run.RunHead), Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: exec.Expired(late)}})
+	err = en.decide(&commit.Item{Owner: ownerOf(&run.RunHead), Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: answer.Expired(late)}})
 	if err != nil && !errors.Is(err, decide.ErrStale) && !errors.Is(err, commit.ErrContended) { // the next tick tries again
 		en.about(&run.RunHead).Error("interrupt could not be expired", "interrupt", late.ID, "error", err)
 	}

@@ -100,7 +100,7 @@ func (en *Engine) drain(ctx context.Context, ended <-chan struct{}) {
 		if time.Since(asked) >= watchEach {
 			asked = time.Now()
 			err := en.Fleet.Meet(ctx)
-			successor, failed := en.store.Drain(ctx)
+			successor, failed := en.store.Members().Drain(ctx)
 			en.logUnshared(errors.Join(err, failed))
 			en.handing.Store(successor)
 		}

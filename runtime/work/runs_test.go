@@ -7,12 +7,13 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/exec"
+	"github.com/batonrun/baton/runtime/offer"
 	"github.com/batonrun/baton/runtime/queue"
 )
 
 func TestRuns_ForgetOnce(t *testing.T) {
 	t.Parallel()
-	offers, err := exec.NewOffers(new(host.Registry), false, 0, nil, nil)
+	offers, err := offer.New(new(host.Registry), false, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func (en *Engine) takeOrphans(ctx context.Context) (err error) {
 	defer func() { t.search.End(err == nil) }()
 	found := lineup{en: en, owners: make(map[string]data.Instance)}
 	for after, full := int64(0), true; full; {
-		left, err := commit.RetryUnavailable(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
+		left, err := commit.RetryUnavailable(ctx, func() ([]data.RunHead, error) { return en.store.Queue().Orphans(ctx, after, limit) })
 		if err != nil {
 			return err
 		}
@@ -308,7 +308,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 // crashed reports whether an instance that has left runs RUNNING did not end in good order. An unknown instance counts as
 // crashed.
 func crashed(ctx context.Context, store data.Store, instance string) (bool, error) {
-	in, err := store.Instance(ctx, instance)
+	in, err := store.Members().Instance(ctx, instance)
 	if errors.Is(err, data.ErrNotFound) {
 		return true, nil
 	}

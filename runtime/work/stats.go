@@ -12,6 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/exec"
+	"github.com/batonrun/baton/runtime/observe"
 	"github.com/batonrun/baton/runtime/queue"
 )
 
@@ -40,7 +41,7 @@ func (en *Engine) Stats() Stats {
 	s.Queued = en.Queue.Queued("", "").All
 	ctx, cancel := context.WithTimeout(en.abandoned, time.Second)
 	defer cancel()
-	if b, err := en.store.Backlog(ctx); err == nil { // otherwise readiness tells
+	if b, err := en.store.Queue().Backlog(ctx); err == nil { // otherwise readiness tells
 		s.Waiting = b.Waiting
 		if !b.Oldest.IsZero() {
 			s.OldestQueued = max(time.Since(b.Oldest), 0)
@@ -64,7 +65,7 @@ func (en *Engine) WaitOf(ctx context.Context, run *data.RunHead) *queue.Wait {
 		}
 	case data.Running:
 		if l := en.runs.of(run.Key); l != nil {
-			return l.WaitOf()
+			return l.Rests.Wait()
 		}
 	}
 	return nil
@@ -80,9 +81,9 @@ func (en *Engine) logOutcome(it *commit.Item) {
 			slog.String("run", run.ID), slog.String("thread", out.Name), slog.String("user", run.User), slog.String("project", run.Project),
 			slog.String("agent", run.WorkflowID))
 		if finish, ok := it.Command.(*decide.Finish); ok && finish.Run == run.Key {
-			who = append(who, slog.Group("", exec.TraceOf(finish.Trace)...))
+			who = append(who, slog.Group("", observe.TraceOf(finish.Trace)...))
 		} else if l := en.runs.of(run.Key); l != nil { // others are not read for it
-			who = append(who, slog.Group("", exec.TraceOf(l.Trace())...))
+			who = append(who, slog.Group("", observe.TraceOf(l.Input.Trace)...))
 		}
 		level := slog.LevelInfo
 		say := func(what string, more ...slog.Attr) {
@@ -91,7 +92,9 @@ func (en *Engine) logOutcome(it *commit.Item) {
 		switch {
 		case m.To == data.Running:
 			waited := out.At.Sub(run.QueuedAt)
-			en.exec.Measures.Claimed(max(waited, 0))
+			if measure := en.cfg.Measures.Claimed; measure != nil {
+				measure(max(waited, 0))
+			}
 			say("run starts", slog.Int("generation", run.Generation), slog.String("queued", waited.Round(time.Millisecond).String()))
 		case m.To == data.Waiting && run.Parked():
 			say("run is parked", slog.Time("until", run.Waits.Due))
@@ -99,7 +102,9 @@ func (en *Engine) logOutcome(it *commit.Item) {
 			say("run waits for an answer")
 		case m.To.Final():
 			took := out.At.Sub(run.CreatedAt)
-			en.exec.Measures.Ended(m.To, max(took, 0))
+			if measure := en.cfg.Measures.Ended; measure != nil {
+				measure(m.To, max(took, 0))
+			}
 			end := []slog.Attr{slog.String("status", string(m.To)), slog.String("took", took.Round(time.Millisecond).String())}
 			what := "run ends"
 			if m.To != data.Completed {

@@ -57,7 +57,7 @@ func (f *lineup) add(ctx context.Context, orphans []data.RunHead) (rest []data.R
 		run := &orphans[i]
 		owner, known := f.owners[run.Owner]
 		if !known {
-			owner, err = commit.RetryUnavailable(ctx, func() (data.Instance, error) { return f.en.store.Instance(ctx, run.Owner) })
+			owner, err = commit.RetryUnavailable(ctx, func() (data.Instance, error) { return f.en.store.Members().Instance(ctx, run.Owner) })
 			if err != nil && !errors.Is(err, data.ErrNotFound) { // a released run has no owner
 				return nil, err
 			}

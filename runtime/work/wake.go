@@ -29,7 +29,7 @@ func (en *Engine) wake() {
 		case <-tick.C:
 		}
 		if !mine {
-			mine, _ = en.store.TakeDuty(en.abandoned, dutyWakes)
+			mine, _ = en.store.Members().TakeDuty(en.abandoned, dutyWakes)
 		}
 		if mine {
 			en.logUnshared(en.wakeDue(en.abandoned))
@@ -40,7 +40,7 @@ func (en *Engine) wake() {
 // wakeDue queues the runs whose waits are due now, as many in one transaction as are queued together.
 func (en *Engine) wakeDue(ctx context.Context) error {
 	for after, full := (data.Place{}), true; full; {
-		due, err := en.store.Line(ctx, after, data.EachDue, wokenAtOnce)
+		due, err := en.store.Queue().Line(ctx, after, data.EachDue, wokenAtOnce)
 		if err != nil {
 			return err
 		}

@@ -1,5 +1,5 @@
 // Package lists reads the lists of a project by filters and searches: threads, runs, users, questions and the audit. It also adds up and
-// reads the statistics of runs and the usage of model calls.
+// reads the statistics of runs, the usage of model calls and the use of budgets.
 package lists
 
 import (

@@ -71,7 +71,7 @@ func scanCall(rows *sql.Rows) (c call, err error) {
 	return sqldb.Scan(rows, &c, &c.key, &c.Project, &c.User, &c.Agent, sqldb.Into(&c.At), &c.Calls, &c.Cost, sqldb.Into(&c.Usage))
 }
 
-// Counter has the statistics of runs and the usage of model calls.
+// Counter has the statistics of runs, the usage of model calls, and the use of budgets.
 type Counter struct {
 	w    *members.Writer
 	read *sqldb.Pool

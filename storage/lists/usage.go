@@ -127,7 +127,7 @@ func (c Counter) Usage(ctx context.Context, f data.UsageFilter) (list []data.Usa
 	return list[:min(len(list), f.Limit)], err
 }
 
-// Spent returns the spending of spenders: see [data.Reader].
+// Spent returns the spending of spenders: see [data.Budgets].
 func (c Counter) Spent(ctx context.Context, project string, from, until time.Time) (list []data.Spending, err error) {
 	sums := make(map[data.Spender]*data.Spending)
 	add := func(project string, u *data.UsageSum) {
@@ -186,5 +186,28 @@ func spentOfAll(ctx context.Context, q sqldb.Querier, from, until time.Time, add
 			return err
 		}
 		after = calls[limit-1].key
+	}
+}
+
+const selectRaises = `
+SELECT since, project_id, budget, subject, amount FROM budget_raises
+WHERE (since, project_id, budget, subject) > (?, ?, ?, ?) ORDER BY since, project_id, budget, subject LIMIT ?`
+
+func scanRaise(rows *sql.Rows) (r data.Raise, err error) {
+	return sqldb.Scan(rows, &r, sqldb.Into(&r.From), &r.Project, &r.Budget, &r.Subject, &r.Amount)
+}
+
+// Raises returns the raises of budgets: see [data.Budgets].
+func (c Counter) Raises(ctx context.Context, since time.Time) (list []data.Raise, err error) {
+	const limit = 1000
+	for after := (data.Raise{From: since.Add(-time.Millisecond)}); ; {
+		some, err := sqldb.All(ctx, c.read, scanRaise, selectRaises, sqldb.Time(after.From), after.Project, after.Budget, after.Subject, limit)
+		if err != nil {
+			return nil, err
+		}
+		if list = append(list, some...); len(some) < limit {
+			return list, nil
+		}
+		after = some[limit-1]
 	}
 }

@@ -25,7 +25,7 @@ WHERE NOT EXISTS (SELECT 1 FROM instances WHERE id = duties.instance AND NOT fen
 DELETE FROM duties WHERE instance = ?`
 )
 
-// TakeDuty gives the joined instance a duty that no other has: see [data.Store].
+// TakeDuty gives the joined instance a duty that no other has: see [data.Members].
 func (r *Registry) TakeDuty(ctx context.Context, name string) (bool, error) {
 	if r.w.cfg.DB.Single {
 		return true, nil
@@ -45,7 +45,7 @@ func (r *Registry) TakeDuty(ctx context.Context, name string) (bool, error) {
 	return taken > 0, err
 }
 
-// LeaveDuties leaves the joined instance's duties to others: see [data.Store].
+// LeaveDuties leaves the joined instance's duties to others: see [data.Members].
 func (r *Registry) LeaveDuties(ctx context.Context) error {
 	if r.w.cfg.DB.Single {
 		return nil

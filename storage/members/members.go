@@ -58,30 +58,38 @@ type Registry struct {
 	w       *Writer
 	read    *sqldb.Pool
 	watcher *Watcher
+	joins   func(*sqldb.Tx) error // runs in the transaction of Join
+	joined  func(context.Context) // runs after it, with the session's lock
 }
 
 // NewRegistry returns the instances of a database. Nothing of it needs to be closed.
-func NewRegistry(w *Writer, read *sqldb.Pool, watcher *Watcher) *Registry {
-	return &Registry{w, read, watcher}
+func NewRegistry(w *Writer, read *sqldb.Pool, watcher *Watcher, joins func(*sqldb.Tx) error, joined func(context.Context)) *Registry {
+	return &Registry{w, read, watcher, joins, joined}
 }
 
-// Join registers this process as a new instance: see [data.Store]. It runs with in the transaction that does.
-func (r *Registry) Join(ctx context.Context, instance, addr string, with func(*sqldb.Tx) error) error {
+// Join registers this process as a new instance: see [data.Members].
+func (r *Registry) Join(ctx context.Context, instance, addr string) error {
 	err := r.w.cfg.CheckSchema(ctx, r.read) // another program may have migrated it since Open
 	if err == nil && !r.w.cfg.DB.Single {
 		err = r.watcher.Free(ctx, instance, func(int64) bool { return false })
 	}
 	if err == nil {
-		err = r.join(ctx, instance, addr, with)
+		err = r.join(ctx, instance, addr)
 	}
 	if err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
 	r.watcher.joins(instance)
-	return r.SetAddr(addr)
+	if err := r.SetAddr(addr); err != nil {
+		return err
+	}
+	r.w.Session.Lock()
+	defer r.w.Session.Unlock()
+	r.joined(ctx)
+	return nil
 }
 
-func (r *Registry) join(ctx context.Context, instance, addr string, with func(*sqldb.Tx) error) error {
+func (r *Registry) join(ctx context.Context, instance, addr string) error {
 	r.w.Session.Lock()
 	defer r.w.Session.Unlock()
 	err := r.w.Transact(ctx, func(tx *sqldb.Tx) (err error) {
@@ -93,7 +101,7 @@ func (r *Registry) join(ctx context.Context, instance, addr string, with func(*s
 		if err != nil {
 			return err
 		}
-		return cmp.Or(tx.Exec(insertInstance, instance, addr, r.w.Lease(), thisProcess()), with(tx))
+		return cmp.Or(tx.Exec(insertInstance, instance, addr, r.w.Lease(), thisProcess()), r.joins(tx))
 	})
 	if err == nil {
 		r.w.instance, r.w.Session.Name, r.w.at = instance, sessionName(instance), progress{}
@@ -115,7 +123,7 @@ func (r *Registry) joinOthers(tx *sqldb.Tx, instance string) error {
 // SetAddr writes the address of this server into the lock of a SQLite database.
 func (r *Registry) SetAddr(addr string) error { return r.w.file.SetAddr(addr) }
 
-// Fence ends an instance that may write: see [data.Store]. It waits for its running commit.
+// Fence ends an instance that may write: see [data.Members]. It waits for its running commit.
 func (r *Registry) Fence(ctx context.Context, instance string) error {
 	if err := r.end(ctx, &instance, data.EndFenced); err != nil {
 		return fmt.Errorf("fence %s: %w", instance, err)
@@ -123,7 +131,7 @@ func (r *Registry) Fence(ctx context.Context, instance string) error {
 	return nil
 }
 
-// Leave ends the joined instance: see [data.Store].
+// Leave ends the joined instance: see [data.Members].
 func (r *Registry) Leave(ctx context.Context) error {
 	if err := r.end(ctx, &r.w.instance, data.EndLeft); err != nil {
 		return fmt.Errorf("leave: %w", err)
@@ -137,7 +145,7 @@ func (r *Registry) end(ctx context.Context, instance *string, how data.End) erro
 	return r.w.Transact(ctx, func(tx *sqldb.Tx) error { return tx.Exec(fenceInstance, string(how), *instance) })
 }
 
-// KeepLease renews the joined instance's lease between two attempts of a batch: see [data.Store].
+// KeepLease renews the joined instance's lease between two attempts of a batch: see [data.Members].
 func (r *Registry) KeepLease(ctx context.Context) error {
 	if r.w.cfg.DB.Single {
 		return nil
@@ -147,7 +155,7 @@ func (r *Registry) KeepLease(ctx context.Context) error {
 	return r.w.keepLease(ctx)
 }
 
-// Renew renews the joined instance's lease: see [data.Store]. SQLite has no leases, so it checks the fence, and seldom writes: see
+// Renew renews the joined instance's lease: see [data.Members]. SQLite has no leases, so it checks the fence, and seldom writes: see
 // outlives.
 func (r *Registry) Renew(ctx context.Context, n int64) error {
 	w := r.w

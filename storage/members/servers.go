@@ -22,7 +22,7 @@ SELECT s.instance, i.addr, i.started_at, s.seen_at, s.draining, CASE WHEN s.told
 FROM servers s JOIN instances i ON i.id = s.instance WHERE NOT i.fenced ORDER BY s.instance LIMIT 1000`
 )
 
-// Tell stores the joined instance's description of itself, on the connection of the watcher: see [data.Store].
+// Tell stores the joined instance's description of itself, on the connection of the watcher: see [data.Members].
 func (r *Registry) Tell(ctx context.Context, s *data.Server) error {
 	if r.w.cfg.DB.Single {
 		return nil
@@ -46,7 +46,7 @@ func (r *Registry) Tell(ctx context.Context, s *data.Server) error {
 	return nil
 }
 
-// Servers returns the instances that may write: see [data.Store].
+// Servers returns the instances that may write: see [data.Members].
 func (r *Registry) Servers(ctx context.Context, known []string) ([]data.Server, error) {
 	return Servers(ctx, r.read, known)
 }

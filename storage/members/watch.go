@@ -276,7 +276,7 @@ func (w *Watcher) Close() error {
 	return w.pool.Close()
 }
 
-// Watch looks at the other instances: see [data.Store].
+// Watch looks at the other instances: see [data.Members].
 func (r *Registry) Watch(ctx context.Context) (data.Watched, error) {
 	if r.w.cfg.DB.Single {
 		return data.Watched{}, nil
@@ -291,7 +291,7 @@ func (r *Registry) Watch(ctx context.Context) (data.Watched, error) {
 	return data.Watched{Others: len(others), Gone: gone}, nil
 }
 
-// Drain records that the joined instance hands its runs over: see [data.Store].
+// Drain records that the joined instance hands its runs over: see [data.Members].
 func (r *Registry) Drain(ctx context.Context) (successor bool, err error) {
 	w := r.watcher
 	if r.w.cfg.DB.Single {

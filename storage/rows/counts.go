@@ -79,14 +79,14 @@ func countRunning(ctx context.Context, q sqldb.Querier, d *sqldb.DB, names []dat
 	return err
 }
 
-// CountRunning counts RUNNING runs: see [data.ByKey].
-func (r *Reader) CountRunning(ctx context.Context, names []data.Name) (map[data.Name]int, error) {
+// CountRunning counts RUNNING runs: see [data.Queue].
+func (r *Queue) CountRunning(ctx context.Context, names []data.Name) (map[data.Name]int, error) {
 	sums := make(map[data.Name]int, len(names))
 	return sums, countRunning(ctx, r.q, r.d, names, sums)
 }
 
-// CountQueued counts QUEUED runs: see [data.ByKey].
-func (r *Reader) CountQueued(ctx context.Context) (map[data.Name]int, error) {
+// CountQueued counts QUEUED runs: see [data.Queue].
+func (r *Queue) CountQueued(ctx context.Context) (map[data.Name]int, error) {
 	list, err := sqldb.All(ctx, r.q, scanUserCount, countQueued)
 	sums := make(map[data.Name]int)
 	for _, o := range list {

@@ -133,8 +133,8 @@ WHERE (d.thread_key, d.run_key) > (?, ?) AND NOT EXISTS (SELECT 1 FROM instances
 ORDER BY d.thread_key, d.run_key LIMIT ?`
 )
 
-// Deletions returns up to limit deletions of which parts are left: see [data.ByKey].
-func (r *Reader) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
+// Deletions returns up to limit deletions of which parts are left: see [data.Queue].
+func (r *Queue) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
 	return sqldb.All(ctx, r.q, func(rows *sql.Rows) (d data.Deletion, err error) {
 		return sqldb.Scan(rows, &d, &d.ThreadKey, &d.RunKey, &d.Events, &d.Last, &d.Project)
 	}, selectDeletions, afterThread, afterRun, limit)

@@ -33,7 +33,7 @@ SELECT last_seq FROM threads WHERE key = ?`
 // maxPage is about how large the events are that Events returns at once, however many a reader asks for.
 const maxPage = 1 << 20
 
-// Events returns up to limit events of a log behind one: see [data.ByKey].
+// Events returns up to limit events of a log behind one: see [data.Reader].
 func (r *Logs) Events(ctx context.Context, threadKey, after int64, limit int) ([]data.StoredEvent, error) {
 	end, err := r.pages.Take(ctx, r.q)
 	if err != nil {

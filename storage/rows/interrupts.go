@@ -90,6 +90,6 @@ func (r *Reader) Interrupts(ctx context.Context, runKey int64) ([]data.Interrupt
 }
 
 // Expired returns up to limit open interrupts that have expired, by expiry.
-func (r *Reader) Expired(ctx context.Context, now time.Time, limit int) ([]data.Interrupt, error) {
+func (r *Queue) Expired(ctx context.Context, now time.Time, limit int) ([]data.Interrupt, error) {
 	return sqldb.All(ctx, r.q, scanInterrupt, selectExpired, sqldb.Time(now), limit)
 }

@@ -179,14 +179,14 @@ func (s *messageInto) Scan(src any) error {
 }
 
 // RunMessages lists a run's messages that are not hidden with a key above after, by key.
-func (r *Reader) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (data.Page[data.Message], error) {
+func (r *Project) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (data.Page[data.Message], error) {
 	p, err := sqldb.PageOf(ctx, r.q, scanMessageAnd, data.PageBytes, limit, selectRunMessages,
 		runKey, project, sqldb.MaxCount, runKey, project, after)
 	return sqldb.Counted(ctx, r.q, p, err, true, countRunMessages, runKey, project, sqldb.MaxCount)
 }
 
 // Appended returns the number of queued messages of those of the runs that have any.
-func (r *Reader) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
+func (r *Queue) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
 	counts := make(map[int64]int)
 	_, err := sqldb.All(ctx, r.q, func(rows *sql.Rows) (n int, err error) {
 		var run int64
@@ -258,7 +258,7 @@ type known struct {
 
 func scanKnown(rows *sql.Rows) (k known, err error) { return sqldb.Scan(rows, &k, &k.thread, &k.id) }
 
-// Messages lists the newest limit of the thread's consumed messages: see [data.ByKey].
+// Messages lists the newest limit of the thread's consumed messages: see [data.Reader].
 func (r *Reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]data.Message, error) {
 	if upTo == 0 {
 		upTo = math.MaxInt64
@@ -274,7 +274,7 @@ func (r *Reader) Instructions(ctx context.Context, threadKey, upTo int64) ([]dat
 }
 
 // MessagesBefore lists the newest limit of the thread's consumed messages below a seq: see [data.ByProject].
-func (r *Reader) MessagesBefore(ctx context.Context, project string, threadKey, before int64, withHidden bool, limit int) (data.Page[data.Message], error) {
+func (r *Project) MessagesBefore(ctx context.Context, project string, threadKey, before int64, withHidden bool, limit int) (data.Page[data.Message], error) {
 	also := data.MessageConsumed
 	if withHidden {
 		also = data.MessageHidden
@@ -393,13 +393,13 @@ func (s dayInto) Scan(src any) error {
 }
 
 // HistoryDay returns the latest UTC day before that of a time with messages of the thread.
-func (r *Reader) HistoryDay(ctx context.Context, project string, threadKey int64, before time.Time) (time.Time, error) {
+func (r *Project) HistoryDay(ctx context.Context, project string, threadKey int64, before time.Time) (time.Time, error) {
 	return sqldb.One(ctx, r.q, func(rows *sql.Rows) (day time.Time, err error) {
 		return sqldb.Scan(rows, &day, dayInto{&day})
 	}, selectHistoryDay, threadKey, project, dayOf(before))
 }
 
 // History lists the thread's consumed messages of a UTC day, by seq, from those above after.
-func (r *Reader) History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (data.Page[data.Message], error) {
+func (r *Project) History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (data.Page[data.Message], error) {
 	return messagePage(ctx, r.q, r.d, data.PageBytes, limit, messages{selectHistory, selectHistoryUntilFull}, threadKey, project, dayOf(day), after)
 }

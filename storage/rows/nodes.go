@@ -180,7 +180,7 @@ func (r *Reader) Nodes(ctx context.Context, runKey int64) ([]data.Node, error) {
 }
 
 // NodeStates is Nodes of a project's run, without their outputs.
-func (r *Reader) NodeStates(ctx context.Context, project string, runKey int64) ([]data.Node, error) {
+func (r *Project) NodeStates(ctx context.Context, project string, runKey int64) ([]data.Node, error) {
 	return latestNodes(ctx, r.q, selectNodeStates, runKey, project, runKey, project)
 }
 

@@ -141,13 +141,13 @@ func scanPromptAnd(rows *sql.Rows, more ...any) (p data.Prompt, err error) {
 func scanPrompt(rows *sql.Rows) (data.Prompt, error) { return scanPromptAnd(rows) }
 
 // Prompts lists a run's calls of models with an id behind after: see [data.ByProject].
-func (r *Reader) Prompts(ctx context.Context, project string, runKey int64, after string, limit int) (data.Page[data.Prompt], error) {
+func (r *Project) Prompts(ctx context.Context, project string, runKey int64, after string, limit int) (data.Page[data.Prompt], error) {
 	p, err := sqldb.PageOf(ctx, r.q, scanPromptAnd, data.PageBytes, limit, selectPrompts, runKey, project, sqldb.MaxCount, runKey, project, after)
 	return sqldb.Counted(ctx, r.q, p, err, true, countPrompts, runKey, project, sqldb.MaxCount)
 }
 
 // Prompt returns a call of a model: see [data.ByProject].
-func (r *Reader) Prompt(ctx context.Context, project string, runKey int64, id string) (data.Prompt, error) {
+func (r *Project) Prompt(ctx context.Context, project string, runKey int64, id string) (data.Prompt, error) {
 	if sqldb.CheckText(id) != nil {
 		return data.Prompt{}, data.ErrNotFound
 	}
@@ -155,7 +155,7 @@ func (r *Reader) Prompt(ctx context.Context, project string, runKey int64, id st
 }
 
 // PromptPieces returns pieces that runs of a thread use: see [data.ByProject].
-func (r *Reader) PromptPieces(ctx context.Context, project string, threadKey int64, ids []string) (data.Page[data.PromptPiece], error) {
+func (r *Project) PromptPieces(ctx context.Context, project string, threadKey int64, ids []string) (data.Page[data.PromptPiece], error) {
 	return sqldb.PageOf(ctx, r.q, func(rows *sql.Rows, more ...any) (p data.PromptPiece, err error) {
 		err = rows.Scan(append([]any{&p.ID, sqldb.Into(&p.Body)}, more...)...)
 		return p, err
@@ -163,6 +163,6 @@ func (r *Reader) PromptPieces(ctx context.Context, project string, threadKey int
 }
 
 // MessagesBySeq returns messages of a thread: see [data.ByProject].
-func (r *Reader) MessagesBySeq(ctx context.Context, project string, threadKey int64, seqs []int64) (data.Page[data.Message], error) {
+func (r *Project) MessagesBySeq(ctx context.Context, project string, threadKey int64, seqs []int64) (data.Page[data.Message], error) {
 	return messagePage(ctx, r.q, r.d, data.PageBytes, len(seqs), messages{selectMessagesBySeq, selectBySeqUntilFull}, threadKey, project, r.d.List(seqs))
 }

@@ -141,13 +141,13 @@ func scanPlace(rows *sql.Rows, more ...any) (p data.Place, err error) {
 	return p, err
 }
 
-// Misplaced returns up to limit threads whose rows in the queue do not agree with their runs: see [data.ByKey].
-func (r *Reader) Misplaced(ctx context.Context, limit int) ([]int64, error) {
+// Misplaced returns up to limit threads whose rows in the queue do not agree with their runs: see [data.Queue].
+func (r *Queue) Misplaced(ctx context.Context, limit int) ([]int64, error) {
 	return sqldb.All(ctx, r.q, sqldb.Scalar[int64], selectMisplaced, limit)
 }
 
-// Line returns up to limit rows of the queue behind a place: see [data.ByKey].
-func (r *Reader) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
+// Line returns up to limit rows of the queue behind a place: see [data.Queue].
+func (r *Queue) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
 	switch {
 	case limit < 1:
 		return nil, nil
@@ -191,8 +191,8 @@ func placesOf(ctx context.Context, q sqldb.Querier, query string, args ...any) (
 	return sqldb.All(ctx, q, func(rows *sql.Rows) (data.Place, error) { return scanPlace(rows) }, query, args...)
 }
 
-// Take takes rows of the queue for a time, or gives them back: see [data.Store]. It waits for no commit.
-func (r *Reader) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
+// Take takes rows of the queue for a time, or gives them back: see [data.Queue]. It waits for no commit.
+func (r *Queue) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
 	if r.d.Single {
 		return threads, nil
 	}
@@ -202,15 +202,15 @@ func (r *Reader) Take(ctx context.Context, threads []int64, hold time.Duration) 
 	return sqldb.All(ctx, r.looks, sqldb.Scalar[int64], takeRows, hold.Milliseconds(), r.d.List(threads))
 }
 
-// Position returns a thread's row in the queue, and its position among those of its user: see [data.ByKey].
-func (r *Reader) Position(ctx context.Context, thread int64) (data.Place, int, error) {
+// Position returns a thread's row in the queue, and its position among those of its user: see [data.Queue].
+func (r *Queue) Position(ctx context.Context, thread int64) (data.Place, int, error) {
 	at := 0
 	p, err := sqldb.One(ctx, r.q, func(rows *sql.Rows) (data.Place, error) { return scanPlace(rows, &at) }, selectPosition, maxPosition-1, thread)
 	return p, at, err
 }
 
-// Backlog returns the work that waits: see [data.ByKey].
-func (r *Reader) Backlog(ctx context.Context) (data.Backlog, error) {
+// Backlog returns the work that waits: see [data.Queue].
+func (r *Queue) Backlog(ctx context.Context) (data.Backlog, error) {
 	return sqldb.One(ctx, r.q, func(rows *sql.Rows) (b data.Backlog, err error) {
 		var oldest *time.Time
 		if err = rows.Scan(&b.Waiting, sqldb.Into(&oldest)); oldest != nil {

@@ -1,5 +1,5 @@
 // Package rows writes, reads and deletes the rows of threads and runs: a file for each table has its statements. A [Tx] writes the rows of
-// a batch and reads the [Views] of its decisions; a [Reader] and [Logs] read rows by their keys and names. The package begins no transaction
+// a batch and reads the [Views] of its decisions; a [Reader], a [Project], a [Queue] and [Logs] read rows. The package begins no transaction
 // and decides nothing.
 package rows
 
@@ -9,12 +9,18 @@ import (
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
-// Reader reads rows by their keys, and those of a project by their names: see [data.Reader].
+// Reader reads rows by their keys: see [data.Reader].
 type Reader struct {
 	q     sqldb.Querier
 	looks sqldb.Querier // at the queue
 	d     *sqldb.DB
 }
+
+// Project reads the rows of a project: see [data.ByProject].
+type Project Reader
+
+// Queue reads the queue, and takes its rows: see [data.Queue].
+type Queue Reader
 
 // NewReader returns a Reader of a database, which looks at the queue by looks.
 func NewReader(d *sqldb.DB, q, looks sqldb.Querier) *Reader { return &Reader{q, looks, d} }

@@ -220,7 +220,7 @@ func (r *Reader) Run(ctx context.Context, key int64) (data.Run, error) {
 }
 
 // RunsByName returns the project's runs that have the name: see [data.ByProject].
-func (r *Reader) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
+func (r *Project) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
 	if user == "" {
 		return sqldb.All(ctx, r.q, scanRun, selectRunsByName, project, name)
 	}
@@ -249,8 +249,8 @@ func (r *Reader) LastRun(ctx context.Context, threadKey int64) (data.Run, error)
 	return sqldb.One(ctx, r.q, scanRun, selectLastRun, threadKey)
 }
 
-// Orphans returns up to limit RUNNING runs whose owner may not write any more: see [data.ByKey].
-func (r *Reader) Orphans(ctx context.Context, afterThread int64, limit int) ([]data.RunHead, error) {
+// Orphans returns up to limit RUNNING runs whose owner may not write any more: see [data.Queue].
+func (r *Queue) Orphans(ctx context.Context, afterThread int64, limit int) ([]data.RunHead, error) {
 	return sqldb.All(ctx, r.q, ScanHead, selectOrphans, afterThread, limit)
 }
 

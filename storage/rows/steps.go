@@ -51,7 +51,7 @@ func scanStepAnd(rows *sql.Rows, more ...any) (s data.Step, err error) {
 }
 
 // Steps lists a run's steps with a number above after, by number.
-func (r *Reader) Steps(ctx context.Context, project string, runKey int64, after, limit int) (data.Page[data.Step], error) {
+func (r *Project) Steps(ctx context.Context, project string, runKey int64, after, limit int) (data.Page[data.Step], error) {
 	p, err := sqldb.PageOf(ctx, r.q, scanStepAnd, data.PageBytes, limit, selectSteps, runKey, project, runKey, project, after)
 	p, err = sqldb.Counted(ctx, r.q, p, err, true, countSteps, runKey, project)
 	p.Counted = err == nil // however many they are

@@ -136,12 +136,12 @@ func ThreadByID(ctx context.Context, q sqldb.Querier, project, user, id string) 
 }
 
 // ThreadByConversation returns the project's thread with the conversation id.
-func (r *Reader) ThreadByConversation(ctx context.Context, project, conversationID string) (data.Thread, error) {
+func (r *Project) ThreadByConversation(ctx context.Context, project, conversationID string) (data.Thread, error) {
 	return sqldb.One(ctx, r.q, scanThread, selectThreadByConversation, conversationID, project)
 }
 
 // LatestThread returns the user's thread with the latest activity.
-func (r *Reader) LatestThread(ctx context.Context, project, user string) (data.Thread, error) {
+func (r *Project) LatestThread(ctx context.Context, project, user string) (data.Thread, error) {
 	return sqldb.One(ctx, r.q, scanThread, selectLatestThread, project, user)
 }
 

@@ -1,10 +1,6 @@
 package rows
 
 import (
-	"context"
-	"database/sql"
-	"time"
-
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/sqldb"
 )
@@ -23,10 +19,6 @@ INSERT INTO budget_raises (since, project_id, budget, subject, amount)
 VALUES (?::timestamptz, ?::text, ?::text, ?::text, ?::bigint)
 ON CONFLICT (since, project_id, budget, subject) DO UPDATE SET
 	amount = CASE WHEN excluded.amount > budget_raises.amount THEN excluded.amount ELSE budget_raises.amount END`
-
-	selectRaises = `
-SELECT since, project_id, budget, subject, amount FROM budget_raises
-WHERE (since, project_id, budget, subject) > (?, ?, ?, ?) ORDER BY since, project_id, budget, subject LIMIT ?`
 )
 
 func runEndedCells(e *data.RunEnded) []any {
@@ -39,23 +31,4 @@ func modelCallCells(c *data.CallUsage) []any {
 
 func raiseCells(r *data.Raise) []any {
 	return []any{sqldb.Time(r.From), r.Project, r.Budget, r.Subject, r.Amount}
-}
-
-func scanRaise(rows *sql.Rows) (r data.Raise, err error) {
-	return sqldb.Scan(rows, &r, sqldb.Into(&r.From), &r.Project, &r.Budget, &r.Subject, &r.Amount)
-}
-
-// Raises returns the raises of budgets: see [data.Reader].
-func (r *Reader) Raises(ctx context.Context, since time.Time) (list []data.Raise, err error) {
-	const limit = 1000
-	for after := (data.Raise{From: since.Add(-time.Millisecond)}); ; {
-		some, err := sqldb.All(ctx, r.q, scanRaise, selectRaises, sqldb.Time(after.From), after.Project, after.Budget, after.Subject, limit)
-		if err != nil {
-			return nil, err
-		}
-		if list = append(list, some...); len(some) < limit {
-			return list, nil
-		}
-		after = some[limit-1]
-	}
 }

@@ -48,7 +48,7 @@ func testAppended(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
 	run, other := f.newRun(t, thread, "run", data.Running), f.newRun(t, thread, "other", data.Completed)
 	f.put(t, message(run, "a", 0, data.MessageQueued), message(run, "b", 0, data.MessageQueued), message(other, "c", 1, data.MessageConsumed))
-	counts, err := f.Appended(t.Context(), []int64{run.Key, other.Key})
+	counts, err := f.Queue().Appended(t.Context(), []int64{run.Key, other.Key})
 	equal(t, "Appended", counts, err, map[int64]int{run.Key: 2})
 }
 

@@ -75,7 +75,7 @@ func testCommitNumber(t *testing.T, f *fixture) {
 func testFence(t *testing.T, f *fixture) {
 	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
 	f.commit(t, events(run, 1, 1))
-	if err := f.Fence(t.Context(), "instance-1"); err != nil {
+	if err := f.Members().Fence(t.Context(), "instance-1"); err != nil {
 		t.Fatalf("Fence: %v", err)
 	}
 	if err := f.Commit(t.Context(), f.n, &data.Batch{Events: events(run, 1, 1)}); err != nil {
@@ -96,7 +96,7 @@ func testFence(t *testing.T, f *fixture) {
 	got, err := f.Events(t.Context(), run.ThreadKey, 0, 100)
 	equal(t, "Events", len(got), err, 1)
 
-	if err := f.Join(t.Context(), "instance-2", ""); err != nil {
+	if err := f.Members().Join(t.Context(), "instance-2", ""); err != nil {
 		t.Fatalf("Join again: %v", err)
 	}
 	f.n = 0
@@ -207,7 +207,7 @@ func testKeys(t *testing.T, f *fixture) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(f.Leave(t.Context()), f.Join(t.Context(), "instance-2", "")); err != nil {
+	if err := errors.Join(f.Members().Leave(t.Context()), f.Members().Join(t.Context(), "instance-2", "")); err != nil {
 		t.Fatal(err)
 	}
 	f.n = 0

@@ -65,10 +65,10 @@ func testNames(t *testing.T, f *fixture) {
 		{"bob", "run", []int64{}},
 		{"ann", "new", []int64{}},
 	} {
-		got, err := f.RunsByName(t.Context(), "project", test.user, test.name)
+		got, err := f.ByProject().RunsByName(t.Context(), "project", test.user, test.name)
 		equal(t, "RunsByName "+test.user+" "+test.name, keys(got), err, test.want)
 	}
-	elsewhere, err := f.RunsByName(t.Context(), "elsewhere", "", "run")
+	elsewhere, err := f.ByProject().RunsByName(t.Context(), "elsewhere", "", "run")
 	equal(t, "in another project", len(elsewhere), err, 0)
 }
 
@@ -78,9 +78,9 @@ func testThreadNames(t *testing.T, f *fixture) {
 	again.ConversationID = "other"
 	f.refuse(t, again)
 	f.newThread(t, "bob", "main")
-	got, err := f.ThreadByID(t.Context(), "project", "ann", "main")
+	got, err := f.ByProject().ThreadByID(t.Context(), "project", "ann", "main")
 	equal(t, "ThreadByID", got, err, *want)
-	_, err = f.ThreadByConversation(t.Context(), "other", want.ConversationID)
+	_, err = f.ByProject().ThreadByConversation(t.Context(), "other", want.ConversationID)
 	if !errors.Is(err, data.ErrNotFound) {
 		t.Errorf("a conversation of another project: %v", err)
 	}
@@ -90,11 +90,11 @@ func testLatestThread(t *testing.T, f *fixture) {
 	first := f.newThread(t, "ann", "first")
 	second := f.newThread(t, "ann", "second")
 	f.newThread(t, "bob", "third")
-	got, err := f.LatestThread(t.Context(), "project", "ann")
+	got, err := f.ByProject().LatestThread(t.Context(), "project", "ann")
 	equal(t, "LatestThread", got, err, *second)
 	first.UpdatedAt = at(1)
 	f.put(t, &first.ThreadHead)
-	got, err = f.LatestThread(t.Context(), "project", "ann")
+	got, err = f.ByProject().LatestThread(t.Context(), "project", "ann")
 	equal(t, "LatestThread", got, err, *first)
 }
 
@@ -165,11 +165,11 @@ func testRuns(t *testing.T, f *fixture) {
 		{data.RunFilter{Oldest: true, Statuses: []data.Status{data.Completed, data.Failed}, BeforeKey: b}, []int64{c, d}, 4},
 	} {
 		test.filter.Project, test.filter.Count = "project", true
-		got, total, err := Parts(f.Runs(t.Context(), test.filter))
+		got, total, err := Parts(f.ByProject().Runs(t.Context(), test.filter))
 		equal(t, fmt.Sprintf("Runs %+v", test.filter), keys(got), err, test.want)
 		equal(t, fmt.Sprintf("total of %+v", test.filter), total, err, test.total)
 	}
-	got, total, err := Parts(f.Runs(t.Context(), data.RunFilter{Count: true}))
+	got, total, err := Parts(f.ByProject().Runs(t.Context(), data.RunFilter{Count: true}))
 	equal(t, "total without a filter", total, err, 5)
 	equal(t, "runs without a filter", len(got), err, 5)
 }
@@ -186,9 +186,9 @@ func testRunsBehindForeign(t *testing.T, f *fixture) {
 	first := put("first", "project", 10)
 	for _, created := range []int{0, 10, 30} { // whenever it was
 		foreign := put(fmt.Sprint("foreign", created), "elsewhere", created)
-		got, _, err := Parts(f.Runs(t.Context(), data.RunFilter{Project: "project", BeforeKey: foreign}))
+		got, _, err := Parts(f.ByProject().Runs(t.Context(), data.RunFilter{Project: "project", BeforeKey: foreign}))
 		equal(t, fmt.Sprintf("behind one that was created at %d", created), keys(got), err, []int64{first})
-		got, _, err = Parts(f.Runs(t.Context(), data.RunFilter{Project: "project", BeforeKey: foreign, Oldest: true}))
+		got, _, err = Parts(f.ByProject().Runs(t.Context(), data.RunFilter{Project: "project", BeforeKey: foreign, Oldest: true}))
 		equal(t, fmt.Sprintf("the oldest behind one that was created at %d", created), keys(got), err, []int64{})
 	}
 }
@@ -220,7 +220,7 @@ func testRunsByTime(t *testing.T, f *fixture) {
 		for _, test.filter.Limit = range []int{1, 3, 10} {
 			got, filter := []int64(nil), test.filter
 			for more := true; more; {
-				page, err := f.Runs(t.Context(), filter)
+				page, err := f.ByProject().Runs(t.Context(), filter)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -250,10 +250,10 @@ func testRunsBounded(t *testing.T, f *fixture) {
 		{}: false, {User: "nobody"}: true, {Statuses: []data.Status{data.Completed, data.Failed}}: false, {Since: at(1)}: true,
 	} {
 		filter.Project, filter.Limit, filter.Count = "project", 3, true
-		p, err := f.Runs(t.Context(), *filter)
+		p, err := f.ByProject().Runs(t.Context(), *filter)
 		equal(t, fmt.Sprintf("whether %+v is counted", filter), p.Counted, err, want)
 		filter.Count = false
-		p, err = f.Runs(t.Context(), *filter)
+		p, err = f.ByProject().Runs(t.Context(), *filter)
 		equal(t, fmt.Sprintf("the count that %+v does not ask for", filter), []any{p.Counted, p.Total}, err, []any{false, 0})
 	}
 }
@@ -270,11 +270,11 @@ func testPlaces(t *testing.T, f *fixture) {
 	other := f.newRun(t, f.newThread(t, "ann", "c"), "c", data.Completed)
 	misplaced := func(what string, want ...int64) {
 		t.Helper()
-		got, err := f.Misplaced(t.Context(), 10)
+		got, err := f.Queue().Misplaced(t.Context(), 10)
 		equal(t, what, got, err, want)
 	}
 	misplaced("queued without rows", a.ThreadKey, b.ThreadKey)
-	got, err := f.Misplaced(t.Context(), 1)
+	got, err := f.Queue().Misplaced(t.Context(), 1)
 	equal(t, "one of them", got, err, []int64{a.ThreadKey})
 	f.put(t, place(data.ToClaim, a), place(data.ToClaim, b))
 	misplaced("with their rows")
@@ -310,7 +310,7 @@ func testOrphans(t *testing.T, f *fixture) {
 	f.newRun(t, f.newThread(t, "ann", "waiting"), "waiting", data.Waiting)
 	got := []int64{}
 	for thread := int64(0); ; {
-		page, err := f.Orphans(t.Context(), thread, 2)
+		page, err := f.Queue().Orphans(t.Context(), thread, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -321,10 +321,10 @@ func testOrphans(t *testing.T, f *fixture) {
 		thread = page[1].ThreadKey
 	}
 	equal(t, "Orphans", got, nil, orphans)
-	if err := f.Leave(t.Context()); err != nil {
+	if err := f.Members().Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	page, err := f.Orphans(t.Context(), mine.ThreadKey-1, 1)
+	page, err := f.Queue().Orphans(t.Context(), mine.ThreadKey-1, 1)
 	equal(t, "Orphans once the owner has left", headKeys(page), err, []int64{mine.Key})
 }
 
@@ -337,11 +337,11 @@ func testExpired(t *testing.T, f *fixture) {
 		interrupt("late", data.InterruptOpen, new(at(20))), interrupt("second", data.InterruptOpen, new(at(5))),
 		interrupt("first", data.InterruptOpen, new(at(4))), interrupt("never", data.InterruptOpen, nil),
 		interrupt("answered", data.InterruptAnswered, new(at(1))))
-	got, err := f.Expired(t.Context(), at(5), 10)
+	got, err := f.Queue().Expired(t.Context(), at(5), 10)
 	equal(t, "Expired", got, err, []data.Interrupt{
 		*interrupt("first", data.InterruptOpen, new(at(4))), *interrupt("second", data.InterruptOpen, new(at(5))),
 	})
-	got, err = f.Expired(t.Context(), at(100), 1)
+	got, err = f.Queue().Expired(t.Context(), at(100), 1)
 	equal(t, "expired with a limit", len(got), err, 1)
 }
 
@@ -352,7 +352,7 @@ func testSteps(t *testing.T, f *fixture) {
 		rows = append(rows, &data.Step{RunKey: run.Key, Number: n, Status: data.Completed, StartedAt: at(n)})
 	}
 	f.put(t, rows...)
-	page, total, err := Parts(f.Steps(t.Context(), run.Project, run.Key, 2, 2))
+	page, total, err := Parts(f.ByProject().Steps(t.Context(), run.Project, run.Key, 2, 2))
 	equal(t, "total", total, err, 5)
 	equal(t, "page", []int{page[0].Number, page[1].Number}, err, []int{3, 4})
 }
@@ -420,7 +420,7 @@ func testDeleteRun(t *testing.T, f *fixture) {
 	gone, ctx := runs[1], t.Context()
 	part := &data.Delete{ThreadKey: thread.Key, RunKey: gone.Key, Limit: 4, Last: 20}
 	f.put(t, part)
-	left, err := f.Deletions(ctx, 0, 0, 10)
+	left, err := f.Queue().Deletions(ctx, 0, 0, 10)
 	equal(t, "what others have left, while this one deletes", left, err, nil)
 	for n := 0; part.Left && n < 20; n++ {
 		f.put(t, message(gone, "m1", 2, data.MessageConsumed)) // by a claim that was prepared before and shows the message again
@@ -444,11 +444,11 @@ func testDeleteRun(t *testing.T, f *fixture) {
 			want = 0
 		}
 		what := func(s string) string { return s + " of " + run.ID }
-		named, err := f.RunsByName(ctx, "project", "ann", run.ID)
+		named, err := f.ByProject().RunsByName(ctx, "project", "ann", run.ID)
 		equal(t, what("names"), len(named), err, want)
 		spans, err := f.Spans(ctx, run.Key)
 		equal(t, what("spans"), len(spans), err, want)
-		steps, _, err := Parts(f.Steps(ctx, run.Project, run.Key, 0, 10))
+		steps, _, err := Parts(f.ByProject().Steps(ctx, run.Project, run.Key, 0, 10))
 		equal(t, what("steps"), len(steps), err, want)
 		nodes, err := f.Nodes(ctx, run.Key)
 		equal(t, what("nodes"), len(nodes), err, want)
@@ -456,7 +456,7 @@ func testDeleteRun(t *testing.T, f *fixture) {
 		equal(t, what("memos"), len(memos), err, want)
 		interrupts, err := f.Interrupts(ctx, run.Key)
 		equal(t, what("interrupts"), len(interrupts), err, want)
-		messages, _, err := Parts(f.RunMessages(ctx, run.Project, run.Key, 0, 10))
+		messages, _, err := Parts(f.ByProject().RunMessages(ctx, run.Project, run.Key, 0, 10))
 		equal(t, what("messages"), len(messages), err, want)
 	}
 	got, err := f.Events(ctx, thread.Key, 0, 100)
@@ -471,9 +471,9 @@ func testDeleteRun(t *testing.T, f *fixture) {
 	f.newRun(t, thread, "run1", data.Queued) // the name is free again
 
 	f.put(t, &data.Delete{ThreadKey: thread.Key, RunKey: runs[2].Key, Limit: 4, Last: 30})
-	if err := f.Fence(ctx, "instance-1"); err != nil {
+	if err := f.Members().Fence(ctx, "instance-1"); err != nil {
 		t.Fatal(err)
 	}
-	left, err = f.Deletions(ctx, 0, 0, 10)
+	left, err = f.Queue().Deletions(ctx, 0, 0, 10)
 	equal(t, "what it has left", left, err, []data.Deletion{{ThreadKey: thread.Key, RunKey: runs[2].Key, Project: "project", Last: 30}})
 }

@@ -32,12 +32,12 @@ func testNodesBesideSteps(t *testing.T, f *fixture) {
 			}
 		}
 		equal(t, what+": nodes", got, err, want)
-		states, err := f.NodeStates(t.Context(), run.Project, run.Key)
+		states, err := f.ByProject().NodeStates(t.Context(), run.Project, run.Key)
 		for i := range want {
 			want[i].Output = nil
 		}
 		equal(t, what+": states", states, err, want)
-		list, err := f.Steps(t.Context(), run.Project, run.Key, 0, 10)
+		list, err := f.ByProject().Steps(t.Context(), run.Project, run.Key, 0, 10)
 		equal(t, what+": steps", list.Total, err, len(steps))
 		for _, s := range list.Rows {
 			equal(t, what+": step", s, nil, steps[s.Number])

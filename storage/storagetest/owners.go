@@ -78,13 +78,13 @@ func testTakeOver(t *testing.T, x, y *fixture) {
 		Thread: runs[0].ThreadKey, Run: runs[0].Key, Owner: "x", Last: 3, To: data.Failed, Span: data.Span{N: 1, Last: 4}, Events: events(runs[0], 4, 4),
 	}), decide.ErrRunning)
 	x.commit(t, events(runs[0], 4, 5))
-	if err := y.Fence(t.Context(), "x"); err != nil {
+	if err := y.Members().Fence(t.Context(), "x"); err != nil {
 		t.Fatal(err)
 	}
 	wantRefusal(t, "a commit of the fenced instance", x.command(t, ends(runs[0], "x", 5, data.Completed)), data.ErrFenced)
 	wantRefusal(t, "on a log that has grown", y.command(t, takes(runs[0], "x", "y", 3)), decide.ErrStale)
 	wantRefusal(t, "of a dead instance", y.command(t, takes(runs[0], "x", "y", 5)), nil)
-	if err := x.Join(t.Context(), "z", ""); err != nil {
+	if err := x.Members().Join(t.Context(), "z", ""); err != nil {
 		t.Fatal(err)
 	}
 	x.n = 0
@@ -166,7 +166,7 @@ func testCancelAsked(t *testing.T, x, y *fixture) {
 	}, ends(run, "x", 3, data.Completed).Ask())
 	wantRefusal(t, "a request about its own run", x.command(t, &decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Instance: "x"}), decide.ErrRunning)
 	wantRefusal(t, "the request", asks(run), nil)
-	if err := y.Fence(t.Context(), "x"); err != nil {
+	if err := y.Members().Fence(t.Context(), "x"); err != nil {
 		t.Fatal(err)
 	}
 	wantRefusal(t, "take-over", y.command(t, takes(run, "x", "y", 3)), nil)

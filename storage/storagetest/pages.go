@@ -39,32 +39,32 @@ func testPageBytes(t *testing.T, f *fixture) {
 		if before != nil {
 			runs.BeforeKey = before.Key
 		}
-		return f.Runs(ctx, runs)
+		return f.ByProject().Runs(ctx, runs)
 	})
 	threads := data.ThreadFilter{Project: "project", User: "ann", Limit: 100, Count: true}
 	pages(t, "threads", n, func(before *data.ListedThread) (data.Page[data.ListedThread], error) {
 		if before != nil {
 			threads.BeforeTime, threads.BeforeKey = before.UpdatedAt, before.Key
 		}
-		return f.Threads(ctx, threads)
+		return f.ByProject().Threads(ctx, threads)
 	})
 	pages(t, "steps", n, func(after *data.Step) (data.Page[data.Step], error) {
 		if after == nil {
 			after = new(data.Step)
 		}
-		return f.Steps(ctx, last.Project, last.Key, after.Number, 100)
+		return f.ByProject().Steps(ctx, last.Project, last.Key, after.Number, 100)
 	})
 	pages(t, "messages", n, func(after *data.Message) (data.Page[data.Message], error) {
 		if after == nil {
 			after = new(data.Message)
 		}
-		return f.RunMessages(ctx, last.Project, last.Key, after.Key, 100)
+		return f.ByProject().RunMessages(ctx, last.Project, last.Key, after.Key, 100)
 	})
 	pages(t, "history", 0, func(after *data.Message) (data.Page[data.Message], error) {
 		if after == nil {
 			after = new(data.Message)
 		}
-		return f.History(ctx, last.Project, last.ThreadKey, day, after.Seq, 100)
+		return f.ByProject().History(ctx, last.Project, last.ThreadKey, day, after.Seq, 100)
 	})
 }
 
@@ -99,9 +99,9 @@ func testListedRuns(t *testing.T, f *fixture) {
 	want := *run
 	want.ThreadID, want.ConversationID = thread.ID, thread.ConversationID
 	want.Input, want.Definition, want.Metadata = nil, nil, nil
-	got, err := f.Runs(t.Context(), data.RunFilter{Project: "project", Count: true})
+	got, err := f.ByProject().Runs(t.Context(), data.RunFilter{Project: "project", Count: true})
 	equal(t, "Runs", got, err, data.Page[data.Run]{Rows: []data.Run{want}, Total: 1, Counted: true})
-	nodes, err := f.NodeStates(t.Context(), run.Project, run.Key)
+	nodes, err := f.ByProject().NodeStates(t.Context(), run.Project, run.Key)
 	equal(t, "NodeStates", nodes, err, []data.Node{{RunKey: run.Key, NodeID: "n"}})
 }
 
@@ -205,7 +205,7 @@ func testAudit(t *testing.T, f *fixture) {
 		test.filter.Project, test.filter.Limit, test.filter.Count = "project", 1, true
 		var got []data.Audit
 		for more := true; more; {
-			p, err := f.Audit(t.Context(), test.filter)
+			p, err := f.ByProject().Audit(t.Context(), test.filter)
 			if err != nil || !p.Counted || p.Total != test.total || len(p.Rows) > 1 {
 				t.Fatalf("%+v: %d rows of %d, %v", test.filter, len(p.Rows), p.Total, err)
 			}
@@ -238,11 +238,11 @@ func testSpent(t *testing.T, f *fixture) {
 	}
 	f.put(t, call("p", "u", 0, 1), call("q", "u", 1, 10), call("p", "u", 23, 2), call("p", "u", 24, 100), call("p", "v", 47, 5))
 	f.put(t, call("p", "u", 12, 4), call("q", "u", 26, 20))
-	one, err := f.Spent(t.Context(), "", day, day.AddDate(0, 0, 1))
+	one, err := f.Budgets().Spent(t.Context(), "", day, day.AddDate(0, 0, 1))
 	equal(t, "Spent of a day", one, err, []data.Spending{spending("p", "u", 7), spending("q", "u", 10)})
-	mine, err := f.Spent(t.Context(), "p", day, day.AddDate(0, 0, 1))
+	mine, err := f.Budgets().Spent(t.Context(), "p", day, day.AddDate(0, 0, 1))
 	equal(t, "Spent of a project", mine, err, []data.Spending{spending("p", "u", 7)})
-	both, err := f.Spent(t.Context(), "", day, day.AddDate(0, 0, 2))
+	both, err := f.Budgets().Spent(t.Context(), "", day, day.AddDate(0, 0, 2))
 	equal(t, "Spent of two days", both, err, []data.Spending{spending("p", "u", 107), spending("p", "v", 5), spending("q", "u", 30)})
 }
 
@@ -254,8 +254,8 @@ func testRaises(t *testing.T, f *fixture) {
 	}
 	f.put(t, raise(0, "u", 1), raise(1, "u", 2), raise(1, "u", 3))
 	f.put(t, raise(1, "t", 4), raise(0, "u", 5))
-	got, err := f.Raises(t.Context(), day.AddDate(0, 0, 1))
+	got, err := f.Budgets().Raises(t.Context(), day.AddDate(0, 0, 1))
 	equal(t, "Raises of a day", got, err, []data.Raise{*raise(1, "t", 4), *raise(1, "u", 3)})
-	got, err = f.Raises(t.Context(), day)
+	got, err = f.Budgets().Raises(t.Context(), day)
 	equal(t, "Raises", got, err, []data.Raise{*raise(0, "u", 5), *raise(1, "t", 4), *raise(1, "u", 3)})
 }

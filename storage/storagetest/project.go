@@ -26,21 +26,21 @@ func testForeignKeys(t *testing.T, f *fixture) {
 				t.Errorf("%s in %q: %d, %v", what, project, n, err)
 			}
 		}
-		steps, total, err := Parts(f.Steps(ctx, project, run.Key, 0, 10))
+		steps, total, err := Parts(f.ByProject().Steps(ctx, project, run.Key, 0, 10))
 		count("steps", len(steps), err)
 		count("all steps", total, err)
-		nodes, err := f.NodeStates(ctx, project, run.Key)
+		nodes, err := f.ByProject().NodeStates(ctx, project, run.Key)
 		count("nodes", len(nodes), err)
-		messages, total, err := Parts(f.RunMessages(ctx, project, run.Key, 0, 10))
+		messages, total, err := Parts(f.ByProject().RunMessages(ctx, project, run.Key, 0, 10))
 		count("messages", len(messages), err)
 		count("all messages", total, err)
-		messages, err = rowsOf(f.MessagesBefore(ctx, project, thread.Key, 0, true, 10))
+		messages, err = rowsOf(f.ByProject().MessagesBefore(ctx, project, thread.Key, 0, true, 10))
 		count("messages of the thread", len(messages), err)
-		messages, err = rowsOf(f.History(ctx, project, thread.Key, day, 0, 10))
+		messages, err = rowsOf(f.ByProject().History(ctx, project, thread.Key, day, 0, 10))
 		count("a day", len(messages), err)
 		for what, err := range map[string]error{
-			"the latest day": second(f.HistoryDay(ctx, project, thread.Key, day.AddDate(0, 0, 1))),
-			"the thread":     second(f.ListedThread(ctx, project, thread.Key)),
+			"the latest day": second(f.ByProject().HistoryDay(ctx, project, thread.Key, day.AddDate(0, 0, 1))),
+			"the thread":     second(f.ByProject().ListedThread(ctx, project, thread.Key)),
 		} {
 			if want == 1 && err != nil || want == 0 && !errors.Is(err, data.ErrNotFound) {
 				t.Errorf("%s in %q: %v", what, project, err)

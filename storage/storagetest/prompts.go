@@ -23,9 +23,9 @@ func testPrompt(t *testing.T, f *fixture) {
 	}}
 	check := func(want ...data.Prompt) {
 		t.Helper()
-		p, err := f.Prompts(ctx, "project", run.Key, "", 10)
+		p, err := f.ByProject().Prompts(ctx, "project", run.Key, "", 10)
 		equal(t, "Prompts", p.Rows, err, want)
-		one, err := f.Prompt(ctx, "project", run.Key, "a")
+		one, err := f.ByProject().Prompt(ctx, "project", run.Key, "a")
 		equal(t, "Prompt", one, err, want[0])
 	}
 	f.put(t, &begun)
@@ -40,9 +40,9 @@ func testPrompt(t *testing.T, f *fixture) {
 	both := ended
 	both.ID = "b"
 	check(ended, both)
-	p, err := f.Prompts(ctx, "project", run.Key, "a", 10)
+	p, err := f.ByProject().Prompts(ctx, "project", run.Key, "a", 10)
 	equal(t, "Prompts behind the first", p.Rows, err, []data.Prompt{both})
-	if _, err := f.Prompt(ctx, "other", run.Key, "a"); !errors.Is(err, data.ErrNotFound) {
+	if _, err := f.ByProject().Prompt(ctx, "other", run.Key, "a"); !errors.Is(err, data.ErrNotFound) {
 		t.Errorf("another project's prompt: %v", err)
 	}
 }
@@ -60,11 +60,11 @@ func testPieces(t *testing.T, f *fixture) {
 	}
 	left := func(want int) {
 		t.Helper()
-		p, err := f.PromptPieces(ctx, "project", thread.Key, ids)
+		p, err := f.ByProject().PromptPieces(ctx, "project", thread.Key, ids)
 		equal(t, "pieces", len(p.Rows), err, want)
 	}
 	left(10)
-	p, err := f.PromptPieces(ctx, "other", thread.Key, ids)
+	p, err := f.ByProject().PromptPieces(ctx, "other", thread.Key, ids)
 	equal(t, "pieces of another project", len(p.Rows), err, 0)
 	remove := func(run *data.Run) {
 		part := &data.Delete{ThreadKey: thread.Key, RunKey: run.Key, Limit: 4}
@@ -78,7 +78,7 @@ func testPieces(t *testing.T, f *fixture) {
 	left(0)
 	third, fourth := f.newRun(t, thread, "third", data.Completed), f.newRun(t, thread, "fourth", data.Completed)
 	f.put(t, &data.PromptPiece{RunKey: third.Key, ID: "own1", Body: object("new")}) // would be the old one if that had stayed
-	p, err = f.PromptPieces(ctx, "project", thread.Key, []string{"own1"})
+	p, err = f.ByProject().PromptPieces(ctx, "project", thread.Key, []string{"own1"})
 	equal(t, "a piece after its deletion", p.Rows, err, []data.PromptPiece{{ID: "own1", Body: object("new")}})
 
 	f.put(t, &data.PromptPiece{RunKey: third.Key, ID: "late", Body: object("l")}, &data.PromptPiece{RunKey: first.Key, ID: "late", Body: object("l")})
@@ -87,11 +87,11 @@ func testPieces(t *testing.T, f *fixture) {
 	for _, id := range []string{"late", "later"} {
 		f.put(t, &data.PromptPiece{RunKey: fourth.Key, ID: id, Body: object("new")})
 	}
-	p, err = f.PromptPieces(ctx, "project", thread.Key, []string{"late", "later"})
+	p, err = f.ByProject().PromptPieces(ctx, "project", thread.Key, []string{"late", "later"})
 	equal(t, "pieces of a run that is gone", p.Rows, err, []data.PromptPiece{{ID: "late", Body: object("new")}, {ID: "later", Body: object("new")}})
 
 	f.put(t, message(fourth, "m", 7, data.MessageConsumed), message(fourth, "n", 8, data.MessageHidden))
-	msgs, err := f.MessagesBySeq(ctx, "project", thread.Key, []int64{7, 8, 9})
+	msgs, err := f.ByProject().MessagesBySeq(ctx, "project", thread.Key, []int64{7, 8, 9})
 	if err == nil && (len(msgs.Rows) != 2 || msgs.Rows[0].ID != "n") {
 		err = fmt.Errorf("%d messages", len(msgs.Rows))
 	}

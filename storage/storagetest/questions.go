@@ -31,7 +31,7 @@ func testQuestions(t *testing.T, f *fixture) {
 	list := func(filter data.QuestionFilter) data.Page[data.Question] {
 		t.Helper()
 		filter.Project, filter.Count = "project", true
-		p, err := f.Questions(t.Context(), filter)
+		p, err := f.ByProject().Questions(t.Context(), filter)
 		if err != nil {
 			t.Fatal(err)
 		}

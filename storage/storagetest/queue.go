@@ -44,7 +44,7 @@ func (f *fixture) line(t *testing.T, what string, after data.Place, each data.Ea
 	for _, limit := range []int{1, 2, 100} {
 		var got []data.Place
 		for next := after; ; next = got[len(got)-1] {
-			page, err := f.Line(t.Context(), next, each, limit)
+			page, err := f.Queue().Line(t.Context(), next, each, limit)
 			if err != nil || len(page) > limit {
 				t.Fatalf("%s by %d: %d rows, %v", what, limit, len(page), err)
 			}
@@ -61,7 +61,7 @@ func testTake(t *testing.T, f *fixture) {
 	rows := func(what string, want ...int64) {
 		t.Helper()
 		got := []int64{}
-		list, err := f.Line(t.Context(), data.Place{Project: "p", User: "ann", Workflow: "echo", Agent: "echo"}, data.EachRow, 10)
+		list, err := f.Queue().Line(t.Context(), data.Place{Project: "p", User: "ann", Workflow: "echo", Agent: "echo"}, data.EachRow, 10)
 		for _, p := range list {
 			got = append(got, p.ThreadKey)
 		}
@@ -69,7 +69,7 @@ func testTake(t *testing.T, f *fixture) {
 	}
 	take := func(hold time.Duration, want []int64, threads ...int64) {
 		t.Helper()
-		got, err := f.Take(t.Context(), threads, hold)
+		got, err := f.Queue().Take(t.Context(), threads, hold)
 		slices.Sort(got)
 		equal(t, fmt.Sprintf("Take %v for %v", threads, hold), got, err, want)
 	}
@@ -82,9 +82,9 @@ func testTake(t *testing.T, f *fixture) {
 	rows("the other", 2)
 	take(data.MostHold, []int64{2}, 1, 2)
 	rows("none", []int64{}...)
-	lanes, err := f.Line(t.Context(), data.Place{Project: "p"}, data.EachLane, 10)
+	lanes, err := f.Queue().Line(t.Context(), data.Place{Project: "p"}, data.EachLane, 10)
 	equal(t, "lanes", len(lanes), err, 0)
-	projects, err := f.Line(t.Context(), data.Place{}, data.EachProject, 10)
+	projects, err := f.Queue().Line(t.Context(), data.Place{}, data.EachProject, 10)
 	equal(t, "projects", len(projects), err, 0)
 	take(0, nil, 2)
 	rows("what was given back", 2)
@@ -94,7 +94,7 @@ func testTake(t *testing.T, f *fixture) {
 	take(0, nil, 2)
 	take(time.Millisecond, []int64{2}, 2)
 	for range 1000 {
-		if got, err := f.Take(t.Context(), []int64{2}, data.MostHold); err != nil || len(got) > 0 {
+		if got, err := f.Queue().Take(t.Context(), []int64{2}, data.MostHold); err != nil || len(got) > 0 {
 			return // its time is over
 		}
 		<-time.After(time.Millisecond)
@@ -161,7 +161,7 @@ func testLine(t *testing.T, f *fixture) {
 	line("due", data.Place{}, data.EachDue, due...)
 	line("due behind one", *due[0], data.EachDue, due[1:]...)
 	for _, each := range []data.Each{data.EachProject, data.EachLane, data.EachRow, data.EachCancel, data.EachDue} {
-		none, err := f.Line(t.Context(), data.Place{Project: "a"}, each, 0)
+		none, err := f.Queue().Line(t.Context(), data.Place{Project: "a"}, each, 0)
 		equal(t, "none", len(none), err, 0)
 	}
 
@@ -184,13 +184,13 @@ func testPosition(t *testing.T, f *fixture) {
 	}
 	f.put(t, rows...)
 	for i, want := range []int{3, 2, 4, 1, 0, 1, 1} {
-		p, at, err := f.Position(t.Context(), int64(i+1))
+		p, at, err := f.Queue().Position(t.Context(), int64(i+1))
 		equal(t, fmt.Sprint("position of ", i+1), at, err, want)
 		if diff := cmp.Diff(rows[i], data.Row(&p)); diff != "" {
 			t.Errorf("row %d (-want +got):\n%s", i+1, diff)
 		}
 	}
-	if _, _, err := f.Position(t.Context(), 8); !errors.Is(err, data.ErrNotFound) {
+	if _, _, err := f.Queue().Position(t.Context(), 8); !errors.Is(err, data.ErrNotFound) {
 		t.Errorf("Position without a row: %v, want ErrNotFound", err)
 	}
 	rows = nil
@@ -199,7 +199,7 @@ func testPosition(t *testing.T, f *fixture) {
 	}
 	f.put(t, rows...)
 	for i, want := range map[int64]int{998: 999, 999: 1000, 1002: 1000} {
-		_, at, err := f.Position(t.Context(), 100+i)
+		_, at, err := f.Queue().Position(t.Context(), 100+i)
 		equal(t, fmt.Sprint("position behind ", i), at, err, want)
 	}
 }
@@ -207,7 +207,7 @@ func testPosition(t *testing.T, f *fixture) {
 func testBacklog(t *testing.T, f *fixture) {
 	backlog := func(what string, want data.Backlog) {
 		t.Helper()
-		got, err := f.Backlog(t.Context())
+		got, err := f.Queue().Backlog(t.Context())
 		equal(t, what, got, err, want)
 	}
 	backlog("of nothing", data.Backlog{})

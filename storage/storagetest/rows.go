@@ -22,9 +22,9 @@ func testThread(t *testing.T, f *fixture) {
 		t.Helper()
 		got, err := f.Thread(t.Context(), thread.Key)
 		equal(t, "Thread", got, err, *thread)
-		got, err = f.ThreadByID(t.Context(), "project", "ann", "main")
+		got, err = f.ByProject().ThreadByID(t.Context(), "project", "ann", "main")
 		equal(t, "ThreadByID", got, err, *thread)
-		got, err = f.ThreadByConversation(t.Context(), "project", "conversation")
+		got, err = f.ByProject().ThreadByConversation(t.Context(), "project", "conversation")
 		equal(t, "ThreadByConversation", got, err, *thread)
 		equal(t, "View", f.views(t, data.Ask{Thread: thread.Key})[0].Thread, nil, thread.ThreadHead)
 	}
@@ -102,9 +102,9 @@ func testRun(t *testing.T, f *fixture) {
 		small.Input, small.Definition = nil, nil
 		got, err = f.LastRun(t.Context(), thread.Key)
 		equal(t, "LastRun", got, err, small)
-		list, err := f.RunsByName(t.Context(), "project", "ann", "run")
+		list, err := f.ByProject().RunsByName(t.Context(), "project", "ann", "run")
 		equal(t, "RunsByName", list, err, []data.Run{small})
-		list, _, err = Parts(f.Runs(t.Context(), data.RunFilter{Project: "project", Limit: 10}))
+		list, _, err = Parts(f.ByProject().Runs(t.Context(), data.RunFilter{Project: "project", Limit: 10}))
 		listed := *run
 		listed.Input, listed.Definition, listed.Metadata = nil, nil, nil
 		equal(t, "Runs", list, err, []data.Run{listed})
@@ -194,7 +194,7 @@ func testSpanStepNode(t *testing.T, f *fixture) {
 		equal(t, "Spans", gotSpans, err, spans)
 		gotSpan, err := f.SpanAfter(t.Context(), thread.Key, 1)
 		equal(t, "SpanAfter", gotSpan, err, spans[1])
-		gotSteps, total, err := Parts(f.Steps(t.Context(), run.Project, run.Key, 0, 10))
+		gotSteps, total, err := Parts(f.ByProject().Steps(t.Context(), run.Project, run.Key, 0, 10))
 		equal(t, "Steps", gotSteps, err, steps)
 		equal(t, "total", total, err, 2)
 		gotNodes, err := f.Nodes(t.Context(), run.Key)
@@ -305,11 +305,11 @@ func testNotFound(t *testing.T, f *fixture) {
 	ctx := t.Context()
 	for what, read := range map[string]func() error{
 		"Thread":               func() error { _, err := f.Thread(ctx, 99); return err },
-		"ThreadByID":           func() error { _, err := f.ThreadByID(ctx, "p", "u", "t"); return err },
-		"ThreadByConversation": func() error { _, err := f.ThreadByConversation(ctx, "p", "c"); return err },
-		"LatestThread":         func() error { _, err := f.LatestThread(ctx, "p", "u"); return err },
-		"ListedThread":         func() error { _, err := f.ListedThread(ctx, "p", 99); return err },
-		"HistoryDay":           func() error { _, err := f.HistoryDay(ctx, "p", 99, time.Now()); return err },
+		"ThreadByID":           func() error { _, err := f.ByProject().ThreadByID(ctx, "p", "u", "t"); return err },
+		"ThreadByConversation": func() error { _, err := f.ByProject().ThreadByConversation(ctx, "p", "c"); return err },
+		"LatestThread":         func() error { _, err := f.ByProject().LatestThread(ctx, "p", "u"); return err },
+		"ListedThread":         func() error { _, err := f.ByProject().ListedThread(ctx, "p", 99); return err },
+		"HistoryDay":           func() error { _, err := f.ByProject().HistoryDay(ctx, "p", 99, time.Now()); return err },
 		"Run":                  func() error { _, err := f.Run(ctx, 99); return err },
 		"LastRun":              func() error { _, err := f.LastRun(ctx, 99); return err },
 		"SpanAfter":            func() error { _, err := f.SpanAfter(ctx, 99, 0); return err },
@@ -319,7 +319,7 @@ func testNotFound(t *testing.T, f *fixture) {
 			t.Errorf("%s: %v, want ErrNotFound", what, err)
 		}
 	}
-	if list, err := f.RunsByName(ctx, "p", "", "r"); err != nil || len(list) != 0 {
+	if list, err := f.ByProject().RunsByName(ctx, "p", "", "r"); err != nil || len(list) != 0 {
 		t.Errorf("RunsByName: %v, %v", list, err)
 	}
 	if list, err := f.Events(ctx, 99, 0, 10); err != nil || len(list) != 0 {
@@ -340,7 +340,7 @@ func testManyRows(t *testing.T, f *fixture) {
 		f.put(t, rows...)
 		f.put(t, rows...)
 	}
-	steps, total, err := Parts(f.Steps(t.Context(), run.Project, run.Key, 0, 1000))
+	steps, total, err := Parts(f.ByProject().Steps(t.Context(), run.Project, run.Key, 0, 1000))
 	equal(t, "total", total, err, want)
 	for i, step := range steps {
 		if step.Number != i+1 || step.ID != fmt.Sprint(i+1) || !step.StartedAt.Equal(at(i+1)) {

@@ -121,7 +121,7 @@ func Run(t *testing.T, open func(t *testing.T) data.Store) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := &fixture{Store: open(t)}
-			if err := f.Join(t.Context(), "instance-1", "127.0.0.1:1"); err != nil {
+			if err := f.Members().Join(t.Context(), "instance-1", "127.0.0.1:1"); err != nil {
 				t.Fatalf("Join: %v", err)
 			}
 			test.run(t, f)
@@ -244,7 +244,7 @@ func (f *fixture) runOf(t *testing.T, thread *data.Thread, id string, status dat
 // rollUp writes the terms of runs, in a store that does not write them with the runs.
 func (f *fixture) rollUp(t *testing.T) {
 	t.Helper()
-	c, ok := f.Store.(data.Counter)
+	c, ok := f.Budgets().(data.Counter)
 	if !ok {
 		return
 	}

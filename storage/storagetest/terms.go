@@ -104,7 +104,7 @@ func (c termsCase) check(t *testing.T, f *fixture) {
 		filter, got := c.filter, []int64(nil)
 		filter.Project, filter.Count = "project", true
 		for more := true; more; {
-			p, err := f.Runs(t.Context(), filter)
+			p, err := f.ByProject().Runs(t.Context(), filter)
 			if err != nil {
 				t.Fatalf("%+v: %v", filter, err)
 			}

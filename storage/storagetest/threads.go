@@ -53,7 +53,7 @@ func testThreads(t *testing.T, f *fixture) {
 		filter := data.ThreadFilter{Project: "project", User: "ann", Limit: limit, Count: true}
 		var all []data.ListedThread
 		for {
-			page, total, err := Parts(f.Threads(t.Context(), filter))
+			page, total, err := Parts(f.ByProject().Threads(t.Context(), filter))
 			if equal(t, "total", total, err, 5); err != nil {
 				return
 			}
@@ -75,17 +75,17 @@ func testThreads(t *testing.T, f *fixture) {
 		{data.ThreadFilter{Text: "nothing"}, nil},
 	} {
 		test.filter.Project, test.filter.User, test.filter.Count = "project", "ann", true
-		got, total, err := Parts(f.Threads(t.Context(), test.filter))
+		got, total, err := Parts(f.ByProject().Threads(t.Context(), test.filter))
 		equal(t, fmt.Sprintf("Threads %+v", test.filter), got, err, test.want)
 		equal(t, "their number", total, err, len(test.want))
 		test.filter.Limit = 1
-		p, err := f.Threads(t.Context(), test.filter)
+		p, err := f.ByProject().Threads(t.Context(), test.filter)
 		equal(t, "a page of one goes on", p.More, err, len(test.want) > 1)
 	}
 	forged := data.ThreadFilter{Project: "project", User: "ann", BeforeTime: time.UnixMilli(math.MaxInt64), BeforeKey: 1}
-	all, _, err := Parts(f.Threads(t.Context(), forged))
+	all, _, err := Parts(f.ByProject().Threads(t.Context(), forged))
 	equal(t, "Threads before the end of time", all, err, want)
-	one, err := f.ListedThread(t.Context(), threads[0].Project, threads[0].Key)
+	one, err := f.ByProject().ListedThread(t.Context(), threads[0].Project, threads[0].Key)
 	equal(t, "ListedThread", one, err, want[4])
 }
 
@@ -127,20 +127,20 @@ func testHistory(t *testing.T, f *fixture) {
 		{time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC), day(3)},
 		{time.Date(2026, 2, 4, 1, 0, 0, 0, time.FixedZone("", 2*3600)), day(1)},
 	} {
-		got, err := f.HistoryDay(ctx, thread.Project, thread.Key, test.before)
+		got, err := f.ByProject().HistoryDay(ctx, thread.Project, thread.Key, test.before)
 		equal(t, "HistoryDay before "+test.before.String(), got, err, test.want)
 	}
 	for _, before := range []time.Time{day(1), time.Unix(0, 0), {}} {
-		if got, err := f.HistoryDay(ctx, thread.Project, thread.Key, before); !errors.Is(err, data.ErrNotFound) {
+		if got, err := f.ByProject().HistoryDay(ctx, thread.Project, thread.Key, before); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("HistoryDay before %v: %v, %v, want ErrNotFound", before, got, err)
 		}
 	}
 	third := []string{"first of the third", "answer", "appended"}
-	got, err := rowsOf(f.History(ctx, thread.Project, thread.Key, day(3), 0, 10))
+	got, err := rowsOf(f.ByProject().History(ctx, thread.Project, thread.Key, day(3), 0, 10))
 	equal(t, "History", ids(got), err, third)
 	var paged []data.Message
 	for after := int64(0); ; {
-		page, err := rowsOf(f.History(ctx, thread.Project, thread.Key, day(3).Add(time.Hour), after, 1))
+		page, err := rowsOf(f.ByProject().History(ctx, thread.Project, thread.Key, day(3).Add(time.Hour), after, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,13 +151,13 @@ func testHistory(t *testing.T, f *fixture) {
 		after = page[0].Seq
 	}
 	equal(t, "History one by one", ids(paged), nil, third)
-	none, err := rowsOf(f.History(ctx, thread.Project, thread.Key, day(2), 0, 10))
+	none, err := rowsOf(f.ByProject().History(ctx, thread.Project, thread.Key, day(2), 0, 10))
 	equal(t, "History of thoughts", ids(none), err, []string{})
 
 	again := got[1]
 	again.Content = "another answer"
 	f.put(t, &again)
-	got, err = rowsOf(f.History(ctx, thread.Project, thread.Key, day(3), 0, 10))
+	got, err = rowsOf(f.ByProject().History(ctx, thread.Project, thread.Key, day(3), 0, 10))
 	equal(t, "History after another Put", ids(got), err, third)
 }
 
@@ -218,15 +218,15 @@ func testDeleteThread(t *testing.T, f *fixture) {
 		count("messages", len(msgs), err)
 		queued, err := f.Queued(ctx, run.Key)
 		count("queued", len(queued), err)
-		_, total, err := Parts(f.Runs(ctx, data.RunFilter{Project: "project", User: user, Count: true}))
+		_, total, err := Parts(f.ByProject().Runs(ctx, data.RunFilter{Project: "project", User: user, Count: true}))
 		count("runs", total, err)
 		for _, name := range []string{run.ID, fmt.Sprint("name", i)} {
-			named, err := f.RunsByName(ctx, "project", user, name)
+			named, err := f.ByProject().RunsByName(ctx, "project", user, name)
 			count(name, len(named), err)
 		}
 		spans, err := f.Spans(ctx, run.Key)
 		count("spans", len(spans), err)
-		steps, _, err := Parts(f.Steps(ctx, run.Project, run.Key, 0, 10))
+		steps, _, err := Parts(f.ByProject().Steps(ctx, run.Project, run.Key, 0, 10))
 		count("steps", len(steps), err)
 		nodes, err := f.Nodes(ctx, run.Key)
 		count("nodes", len(nodes), err)
@@ -304,8 +304,8 @@ func testDeleteTogether(t *testing.T, f *fixture) {
 	for _, run := range runs {
 		_, err := f.Run(ctx, run.Key)
 		memos, memosErr := f.Memos(ctx, run.Key, 1)
-		steps, stepsErr := rowsOf(f.Steps(ctx, "project", run.Key, 0, 10))
-		named, namesErr := f.RunsByName(ctx, "project", run.User, run.ID)
+		steps, stepsErr := rowsOf(f.ByProject().Steps(ctx, "project", run.Key, 0, 10))
+		named, namesErr := f.ByProject().RunsByName(ctx, "project", run.User, run.ID)
 		if !errors.Is(err, data.ErrNotFound) || len(memos)+len(steps)+len(named) > 0 || errors.Join(memosErr, stepsErr, namesErr) != nil {
 			t.Errorf("run %s: %v, %d memos, %d steps, %d runs of its name", run.ID, err, len(memos), len(steps), len(named))
 		}
@@ -318,9 +318,9 @@ func testDeleteTogether(t *testing.T, f *fixture) {
 		t.Errorf("of the shared log %d events are left, %v", len(log), err)
 	}
 	for _, run := range []*data.Run{kept, stripped} {
-		msgs, err := rowsOf(f.RunMessages(ctx, "project", run.Key, 0, 10))
+		msgs, err := rowsOf(f.ByProject().RunMessages(ctx, "project", run.Key, 0, 10))
 		equal(t, "messages of "+run.ID, len(msgs), err, 1)
 	}
-	deletions, err := f.Deletions(ctx, 0, 0, 10)
+	deletions, err := f.Queue().Deletions(ctx, 0, 0, 10)
 	equal(t, "deletions of which parts are left", len(deletions), err, 0)
 }

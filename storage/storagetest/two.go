@@ -37,10 +37,10 @@ func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store, midni
 			t.Parallel()
 			a, b, midnight := open(t)
 			x, y := &fixture{Store: a, midnight: midnight}, &fixture{Store: b}
-			if err := errors.Join(x.Join(t.Context(), "x", ""), y.Join(t.Context(), "y", "")); err != nil {
+			if err := errors.Join(x.Members().Join(t.Context(), "x", ""), y.Members().Join(t.Context(), "y", "")); err != nil {
 				t.Fatal(err)
 			}
-			if seen, err := x.Watch(t.Context()); err != nil || seen.Others != 1 {
+			if seen, err := x.Members().Watch(t.Context()); err != nil || seen.Others != 1 {
 				t.Fatalf("x sees %d others, %v", seen.Others, err)
 			}
 			test.run(t, x, y)
@@ -59,13 +59,13 @@ func testDeletionGoesOn(t *testing.T, x, y *fixture) {
 	deletes := &data.Delete{ThreadKey: thread.Key, RunKey: run.Key, Limit: 2, Last: 20}
 	want := []data.Deletion{{ThreadKey: thread.Key, RunKey: run.Key, Project: "project", Last: 20}}
 	x.put(t, deletes)
-	left, err := y.Deletions(t.Context(), 0, 0, 10)
+	left, err := y.Queue().Deletions(t.Context(), 0, 0, 10)
 	equal(t, "Deletions of a living instance", len(left), err, 0)
-	if err := y.Fence(t.Context(), "x"); err != nil {
+	if err := y.Members().Fence(t.Context(), "x"); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		left, err = y.Deletions(t.Context(), 0, 0, 10)
+		left, err = y.Queue().Deletions(t.Context(), 0, 0, 10)
 		equal(t, "Deletions", left, err, want)
 		y.put(t, deletes)
 	}
@@ -74,13 +74,13 @@ func testDeletionGoesOn(t *testing.T, x, y *fixture) {
 // testServersTell tests that each instance reads the others' descriptions, and each only once.
 func testServersTell(t *testing.T, x, y *fixture) {
 	if err := errors.Join(
-		x.Tell(t.Context(), &data.Server{About: []byte(`{"name":"x"}`), Hash: "1", Load: []byte(`{"free":1}`)}),
-		x.Tell(t.Context(), &data.Server{Load: []byte(`{"free":2}`)}),
+		x.Members().Tell(t.Context(), &data.Server{About: []byte(`{"name":"x"}`), Hash: "1", Load: []byte(`{"free":1}`)}),
+		x.Members().Tell(t.Context(), &data.Server{Load: []byte(`{"free":2}`)}),
 	); err != nil {
 		t.Fatal(err)
 	}
 	for _, known := range [][]string{nil, {"2"}, {"1", "2"}} {
-		list, err := y.Servers(t.Context(), known)
+		list, err := y.Members().Servers(t.Context(), known)
 		if err != nil || len(list) != 2 || list[0].Instance != "x" || list[1].Instance != "y" {
 			t.Fatalf("servers are %+v, %v", list, err)
 		}
@@ -95,10 +95,10 @@ func testServersTell(t *testing.T, x, y *fixture) {
 			t.Errorf("y tells %+v", s)
 		}
 	}
-	if err := y.Fence(t.Context(), "x"); err != nil {
+	if err := y.Members().Fence(t.Context(), "x"); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := y.Servers(t.Context(), nil); err != nil || len(list) != 1 || list[0].Instance != "y" {
+	if list, err := y.Members().Servers(t.Context(), nil); err != nil || len(list) != 1 || list[0].Instance != "y" {
 		t.Errorf("once x is fenced servers are %+v, %v", list, err)
 	}
 }
@@ -186,9 +186,9 @@ func testCounted(t *testing.T, x, y *fixture) {
 	x.during(t, func() { counts(y, ann, map[data.Name]int{}) }, data.Ask{Counts: ann})
 	counts(y, project, all)
 	counts(y, ann, map[data.Name]int{ann: 2})
-	got, err := x.CountRunning(t.Context(), []data.Name{project})
+	got, err := x.Queue().CountRunning(t.Context(), []data.Name{project})
 	equal(t, "CountRunning", got, err, all)
-	got, err = x.CountQueued(t.Context())
+	got, err = x.Queue().CountQueued(t.Context())
 	equal(t, "CountQueued", got, err, map[data.Name]int{})
 }
 
@@ -338,7 +338,7 @@ func testFenceRace(t *testing.T, x, y *fixture) {
 	err := x.try(t.Context(), &data.Batch{
 		Events: events(run, 1, 3), Asks: []data.Ask{{Thread: run.ThreadKey}},
 		Decide: func(int, *data.View) data.Changes {
-			go func() { fenced <- y.Fence(t.Context(), "x") }()
+			go func() { fenced <- y.Members().Fence(t.Context(), "x") }()
 			<-time.After(20 * time.Millisecond)
 			if len(fenced) > 0 {
 				t.Error("the instance is fenced in a commit")
@@ -395,7 +395,7 @@ func testTwoKeys(t *testing.T, x, y *fixture) {
 	go func() { request(y, "bob", 1); close(over) }()
 	request(x, "ann", 0)
 	<-over
-	threads, err := rowsOf(x.Threads(t.Context(), data.ThreadFilter{Project: "project", Limit: 500}))
+	threads, err := rowsOf(x.ByProject().Threads(t.Context(), data.ThreadFilter{Project: "project", Limit: 500}))
 	equal(t, "Threads", len(threads), err, 2*rounds)
 }
 

@@ -23,7 +23,7 @@ func testUsers(t *testing.T, f *fixture) {
 		t.Helper()
 		filter.Project, filter.Limit, filter.Count = "project", 2, true
 		for more := true; more; {
-			p, err := f.Threads(ctx, filter)
+			p, err := f.ByProject().Threads(ctx, filter)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +47,7 @@ func testUsers(t *testing.T, f *fixture) {
 		t.Helper()
 		filter := data.UserFilter{Project: "project", Text: text, Limit: 1}
 		for more := true; more; {
-			p, err := f.Users(ctx, filter)
+			p, err := f.ByProject().Users(ctx, filter)
 			if err != nil || len(p.Rows) > 1 || p.Counted {
 				t.Fatal(p, err)
 			}
@@ -72,7 +72,7 @@ func testUsers(t *testing.T, f *fixture) {
 func testViews(t *testing.T, f *fixture) {
 	put := func(project, user string, views ...data.SavedView) {
 		t.Helper()
-		if err := f.PutViews(t.Context(), project, user, views); err != nil {
+		if err := f.Saved().PutViews(t.Context(), project, user, views); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,7 +86,7 @@ func testViews(t *testing.T, f *fixture) {
 		project, user string
 		want          []data.SavedView
 	}{{"project", "ann", []data.SavedView{mine, failed}}, {"elsewhere", "ann", []data.SavedView{failed}}, {"project", "bob", nil}} {
-		if got, err := f.Views(t.Context(), test.project, test.user); err != nil || !slices.Equal(got, test.want) {
+		if got, err := f.Saved().Views(t.Context(), test.project, test.user); err != nil || !slices.Equal(got, test.want) {
 			t.Errorf("the views of %s in %s are %v, %v, want %v", test.user, test.project, got, err, test.want)
 		}
 	}

@@ -263,7 +263,7 @@ func testViewOwner(t *testing.T, f *fixture) {
 			t.Errorf("%+v: got %v, %d", test.ask, v.Living, v.Last)
 		}
 	}
-	if err := errors.Join(f.Fence(t.Context(), "instance-1"), f.Join(t.Context(), "instance-2", "")); err != nil {
+	if err := errors.Join(f.Members().Fence(t.Context(), "instance-1"), f.Members().Join(t.Context(), "instance-2", "")); err != nil {
 		t.Fatal(err)
 	}
 	f.n = 0
@@ -307,7 +307,7 @@ func testViewShared(t *testing.T, f *fixture) {
 	if views[0] == views[2] || views[2] == views[5] {
 		t.Error("decisions about different threads share a view")
 	}
-	got, err := f.ThreadByID(t.Context(), "project", "ann", "unnamed")
+	got, err := f.ByProject().ThreadByID(t.Context(), "project", "ann", "unnamed")
 	equal(t, "the thread", got, err, *unnamed)
 }
 

@@ -19,7 +19,7 @@ import (
 // described are the packages that have types of the document, with the names of these; none for all.
 var described = map[string]string{
 	"../wire": "", "../attachments": "Uploaded Signed", "../ticket": "Issued", "..": "Problem",
-	"../../plugins": "PromptTool PromptChange", "../../runtime": "HiddenPrompt", "../../runtime/data": "SavedView",
+	"../../plugins": "PromptTool PromptChange", "../../runtime/prompts": "HiddenPrompt", "../../runtime/data": "SavedView",
 	"../../runtime/monitor": "AgentStatus",
 	"../../runtime/agui":    "Context FinishMetadata Interrupt Outcome OutputError Part ResumeEntry RunAgentInput Source TokenUsage Tool ToolOutput WorkerOutput",
 }

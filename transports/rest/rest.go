@@ -6,6 +6,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/retention"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/wire"
@@ -18,8 +19,8 @@ type Transport struct {
 	Streams *transports.Streams // a run started here supersedes one of the same thread whose connection is closed
 	Version string              // the server's version
 	// Retention is the policy that Retainer applies. Nil for a server that shows none.
-	Retention *runtime.Policy
-	Retainer  runtime.Retainer
+	Retention *retention.Policy
+	Retainer  retention.Retainer
 }
 
 // Routes are the routes of runs, threads and offers.

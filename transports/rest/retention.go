@@ -7,6 +7,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/retention"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/wire"
 )
@@ -27,7 +28,7 @@ func (t Transport) retention(c *fiber.Ctx, who runtime.Caller) error {
 	}
 	ctx, cancel := context.WithTimeout(c.UserContext(), retentionTime)
 	defer cancel()
-	due, whole, err := runtime.RetirableIn(ctx, t.Retainer, *t.Retention, who.Project(), time.Now(), retentionRuns)
+	due, whole, err := retention.DueIn(ctx, t.Retainer, *t.Retention, who.Project(), time.Now(), retentionRuns)
 	if err != nil {
 		return err
 	}

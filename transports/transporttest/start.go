@@ -120,7 +120,7 @@ func Start(tb testing.TB, cfg Config) *Server {
 	cfg.Attachments.Records, cfg.Attachments.Log = db.Attachments, s.Logger
 	cfg.Runtime.Attachments = attach.New(cfg.Attachments)
 	if db.Shared() && cfg.Runtime.Bus == nil {
-		cfg.Runtime.Bus = db.Bus()
+		cfg.Runtime.Bus = db.Registry.Bus()
 	}
 	cfg.Runtime.Store, cfg.Runtime.Registry, cfg.Runtime.Log = db, reg, s.Logger
 	if cfg.Store != nil {

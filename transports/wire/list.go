@@ -16,7 +16,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Secrets stores the secrets that seal cursors and sign tickets. A *runtime.Secrets does.
+// Secrets stores the secrets that seal cursors and sign tickets. A *secrets.Cache does.
 type Secrets interface {
 	Secret(ctx context.Context, purpose string) (string, error)
 }

@@ -3,7 +3,7 @@ package wire
 import (
 	"time"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/retention"
 )
 
 // Retention is the retention times of a project.
@@ -32,7 +32,7 @@ type Due struct {
 }
 
 // NewRetention returns retention times and due data.
-func NewRetention(r runtime.Retention, due *runtime.Retired, whole bool) Retention {
+func NewRetention(r retention.Retention, due *retention.Retired, whole bool) Retention {
 	days := func(d time.Duration) *float64 {
 		if d <= 0 {
 			return nil

@@ -102,7 +102,7 @@ func (s *Store) watch() (gone bool, err error) {
 	return gone, nil
 }
 
-// Tell stores what the process tells the others: see [data.Store].
+// Tell stores what the process tells the others: see [data.Members].
 func (s *Store) Tell(ctx context.Context, told *data.Server) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *Store) Tell(ctx context.Context, told *data.Server) error {
 	return ctx.Err()
 }
 
-// Servers returns the processes beside this one, and itself: see [data.Store].
+// Servers returns the processes beside this one, and itself: see [data.Members].
 func (s *Store) Servers(ctx context.Context, known []string) (list []data.Server, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *Store) Servers(ctx context.Context, known []string) (list []data.Server
 	return list, ctx.Err()
 }
 
-// Drain records that the process hands its runs over: see [data.Store].
+// Drain records that the process hands its runs over: see [data.Members].
 func (s *Store) Drain(ctx context.Context) (successor bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *Store) Drain(ctx context.Context) (successor bool, err error) {
 	return successor, ctx.Err()
 }
 
-// TakeDuty gives the process a duty that no other has: see [data.Store].
+// TakeDuty gives the process a duty that no other has: see [data.Members].
 func (s *Store) TakeDuty(ctx context.Context, name string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +164,7 @@ func (s *Store) TakeDuty(ctx context.Context, name string) (bool, error) {
 	return s.duties[name] == s.instance, ctx.Err()
 }
 
-// LeaveDuties leaves the process's duties to others: see [data.Store].
+// LeaveDuties leaves the process's duties to others: see [data.Members].
 func (s *Store) LeaveDuties(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +172,7 @@ func (s *Store) LeaveDuties(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Watch looks at the other instances: see [data.Store].
+// Watch looks at the other instances: see [data.Members].
 func (s *Store) Watch(ctx context.Context) (data.Watched, error) {
 	if s.beside == nil {
 		return data.Watched{}, ctx.Err()
@@ -425,7 +425,7 @@ func (tx *tx) noteRest() {
 	}
 }
 
-// ReserveBudgets replaces the process's reservations, of which the others see nothing: see [data.Store].
+// ReserveBudgets replaces the process's reservations, of which the others see nothing: see [data.Budgets].
 func (s *Store) ReserveBudgets(_ context.Context, _, _ string, decide func([]data.Reserved) ([]data.Reserved, error)) error {
 	_, err := decide(nil)
 	return err

@@ -149,6 +149,9 @@ func (s *Store) NewRunKey(ctx context.Context) (int64, error) {
 	return s.runKeys.Add(1), ctx.Err()
 }
 
+// Saved returns the store of secrets and of users' views.
+func (s *Store) Saved() data.Saved { return s }
+
 // Secret returns the secret of a purpose.
 func (db *Database) Secret(ctx context.Context, purpose string) (string, error) {
 	db.mu.Lock()
@@ -159,7 +162,7 @@ func (db *Database) Secret(ctx context.Context, purpose string) (string, error) 
 	return "", cmp.Or(ctx.Err(), data.ErrNotFound)
 }
 
-// PutSecret stores a secret: see [data.Secrets].
+// PutSecret stores a secret: see [data.Saved].
 func (db *Database) PutSecret(ctx context.Context, purpose, value string) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -192,7 +195,19 @@ func (db *Database) PutViews(ctx context.Context, project, user string, views []
 	return ctx.Err()
 }
 
-// Join registers this process as a new instance: see [data.Store].
+// ByProject returns the reads of a project.
+func (db *Database) ByProject() data.ByProject { return db }
+
+// Queue returns the queue.
+func (s *Store) Queue() data.Queue { return s }
+
+// Budgets returns the use of budgets.
+func (s *Store) Budgets() data.Budgets { return s }
+
+// Members returns the instances.
+func (s *Store) Members() data.Members { return s }
+
+// Join registers this process as a new instance: see [data.Members].
 func (s *Store) Join(ctx context.Context, id, addr string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,13 +255,13 @@ func (s *Store) Died() {
 	}
 }
 
-// Leave ends the joined instance: see [data.Store].
+// Leave ends the joined instance: see [data.Members].
 func (s *Store) Leave(ctx context.Context) error {
 	s.end(s.joined(), data.EndLeft)
 	return ctx.Err()
 }
 
-// Fence ends an instance that may write: see [data.Store].
+// Fence ends an instance that may write: see [data.Members].
 func (s *Store) Fence(ctx context.Context, id string) error {
 	s.end(id, data.EndFenced)
 	return ctx.Err()
@@ -266,7 +281,7 @@ func (db *Database) end(id string, how data.End) {
 	}
 }
 
-// Renew renews the joined instance's lease: see [data.Store].
+// Renew renews the joined instance's lease: see [data.Members].
 func (s *Store) Renew(ctx context.Context, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +293,7 @@ func (s *Store) Renew(ctx context.Context, n int64) error {
 	return ctx.Err()
 }
 
-// KeepLease renews the joined instance's lease without a batch number: see [data.Store].
+// KeepLease renews the joined instance's lease without a batch number: see [data.Members].
 func (s *Store) KeepLease(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ func TestTake_GivesARowToOne(t *testing.T) {
 	db := memory.New(func() time.Time { return now })
 	beside := func(instance string) *memory.Store {
 		s := db.OpenBeside(memory.Beside{Lease: time.Hour, Pause: func(string) {}})
-		if err := s.Join(t.Context(), instance, ""); err != nil {
+		if err := s.Members().Join(t.Context(), instance, ""); err != nil {
 			t.Fatal(err)
 		}
 		return s
@@ -34,7 +34,7 @@ func TestTake_GivesARowToOne(t *testing.T) {
 	}
 	take := func(s *memory.Store, want int) {
 		t.Helper()
-		got, err := s.Take(t.Context(), []int64{1, 2}, data.MostHold)
+		got, err := s.Queue().Take(t.Context(), []int64{1, 2}, data.MostHold)
 		if err != nil || len(got) != want {
 			t.Errorf("%v rows, %v; want %d", got, err, want)
 		}
@@ -42,7 +42,7 @@ func TestTake_GivesARowToOne(t *testing.T) {
 	put(data.ToClaim)
 	take(a, 1)
 	take(b, 0)
-	if _, err := a.Take(t.Context(), []int64{1}, 0); err != nil { // gives it back
+	if _, err := a.Queue().Take(t.Context(), []int64{1}, 0); err != nil { // gives it back
 		t.Fatal(err)
 	}
 	take(b, 1)

@@ -27,7 +27,7 @@ type placed struct {
 	until time.Time // when that has no right to it any more; zero if it has given it back
 }
 
-// isTaken reports whether an instance has the row: see [data.Store].
+// isTaken reports whether an instance has the row: see [data.Queue].
 func (p *placed) isTaken(now time.Time) bool {
 	return p.until.After(now) && !p.until.After(now.Add(2*data.MostHold))
 }
@@ -73,7 +73,7 @@ func (tx *tx) checkQueue() {
 	}
 }
 
-// Misplaced returns up to limit threads whose Place cannot be right: see [data.ByKey].
+// Misplaced returns up to limit threads whose Place cannot be right: see [data.Queue].
 func (db *Database) Misplaced(ctx context.Context, limit int) ([]int64, error) {
 	return read(ctx, db, func() (threads []int64) {
 		active := make(map[int64]bool)
@@ -98,7 +98,7 @@ func (db *Database) Misplaced(ctx context.Context, limit int) ([]int64, error) {
 	})
 }
 
-// Line returns up to limit rows of the queue behind a place: see [data.ByKey].
+// Line returns up to limit rows of the queue behind a place: see [data.Queue].
 func (db *Database) Line(ctx context.Context, after data.Place, each data.Each, limit int) ([]data.Place, error) {
 	return read(ctx, db, func() (places []data.Place) {
 		rows := db.queue.sorted(func(p *placed) bool {
@@ -136,7 +136,7 @@ func (db *Database) Line(ctx context.Context, after data.Place, each data.Each, 
 	})
 }
 
-// Take takes rows of the queue for a time, or gives them back: see [data.Store].
+// Take takes rows of the queue for a time, or gives them back: see [data.Queue].
 func (s *Store) Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error) {
 	return read(ctx, s.Database, func() (taken []int64) {
 		if s.beside == nil {
@@ -165,7 +165,7 @@ func (s *Store) Take(ctx context.Context, threads []int64, hold time.Duration) (
 	})
 }
 
-// Position returns a thread's row in the queue, and its position among those of its user: see [data.ByKey].
+// Position returns a thread's row in the queue, and its position among those of its user: see [data.Queue].
 func (db *Database) Position(ctx context.Context, thread int64) (data.Place, int, error) {
 	at := 0
 	p, err := one(ctx, db, func() *data.Place {
@@ -183,7 +183,7 @@ func (db *Database) Position(ctx context.Context, thread int64) (data.Place, int
 	return p, at, err
 }
 
-// Backlog returns the work that waits: see [data.ByKey].
+// Backlog returns the work that waits: see [data.Queue].
 func (db *Database) Backlog(ctx context.Context) (data.Backlog, error) {
 	return read(ctx, db, func() (b data.Backlog) {
 		b.Waiting = db.count(data.Waiting)[data.Name{}]

@@ -81,7 +81,7 @@ func counted[V any](p data.Page[V], asked bool) data.Page[V] {
 	return p
 }
 
-// Deletions returns up to limit unfinished deletions: see [data.ByKey].
+// Deletions returns up to limit unfinished deletions: see [data.Queue].
 func (db *Database) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
 	return read(ctx, db, func() (list []data.Deletion) {
 		order := func(a, b *deletion) int {
@@ -160,7 +160,7 @@ func (db *Database) threadIn(project string, key int64) int64 {
 	return key
 }
 
-// Audit lists the requests that changed a project: see [data.Reader].
+// Audit lists the requests that changed a project: see [data.ByProject].
 func (db *Database) Audit(ctx context.Context, f data.AuditFilter) (data.Page[data.Audit], error) {
 	return read(ctx, db, func() data.Page[data.Audit] {
 		list := db.audit.sorted(func(a *data.Audit) bool {
@@ -178,7 +178,7 @@ func (db *Database) Audit(ctx context.Context, f data.AuditFilter) (data.Page[da
 // lastFirst orders audit rows, newest first.
 func lastFirst(a, b *data.Audit) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.Key, a.Key)) }
 
-// Users lists users with threads in a project: see [data.Reader].
+// Users lists users with threads in a project: see [data.ByProject].
 func (db *Database) Users(ctx context.Context, f data.UserFilter) (data.Page[data.ThreadUser], error) {
 	return read(ctx, db, func() data.Page[data.ThreadUser] {
 		users := make(map[string]*data.ThreadUser)
@@ -202,7 +202,7 @@ func (db *Database) Users(ctx context.Context, f data.UserFilter) (data.Page[dat
 	})
 }
 
-// Spent returns what all spenders have spent: see [data.Reader].
+// Spent returns what all spenders have spent: see [data.Budgets].
 func (db *Database) Spent(ctx context.Context, project string, from, until time.Time) ([]data.Spending, error) {
 	return read(ctx, db, func() (list []data.Spending) {
 		sums := make(map[data.Spender]*data.Spending)
@@ -226,7 +226,7 @@ func (db *Database) Spent(ctx context.Context, project string, from, until time.
 	})
 }
 
-// Raises returns the raises of budgets: see [data.Reader].
+// Raises returns the raises of budgets: see [data.Budgets].
 func (db *Database) Raises(ctx context.Context, since time.Time) ([]data.Raise, error) {
 	return read(ctx, db, func() []data.Raise {
 		return copies(db.raises.sorted(func(r *data.Raise) bool { return !r.From.Before(since) }, func(a, b *data.Raise) int {

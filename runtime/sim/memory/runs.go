@@ -39,7 +39,7 @@ func (db *Database) Run(ctx context.Context, key int64) (data.Run, error) {
 	return one(ctx, db, func() *data.Run { return db.whole(db.runs[key]) })
 }
 
-// RunsByName returns the runs with that name: see [data.Reader].
+// RunsByName returns the runs with that name: see [data.ByProject].
 func (db *Database) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
 	return read(ctx, db, func() []data.Run {
 		keys := make(map[int64]bool)
@@ -153,7 +153,7 @@ func (db *Database) CancelAsks(ctx context.Context, instance string) ([]data.Can
 	})
 }
 
-// CountRunning counts RUNNING runs: see [data.ByKey].
+// CountRunning counts RUNNING runs: see [data.Queue].
 func (db *Database) CountRunning(ctx context.Context, of []data.Name) (map[data.Name]int, error) {
 	return read(ctx, db, func() map[data.Name]int {
 		sums := db.count(data.Running)
@@ -164,7 +164,7 @@ func (db *Database) CountRunning(ctx context.Context, of []data.Name) (map[data.
 	})
 }
 
-// CountQueued counts QUEUED runs: see [data.ByKey].
+// CountQueued counts QUEUED runs: see [data.Queue].
 func (db *Database) CountQueued(ctx context.Context) (map[data.Name]int, error) {
 	return read(ctx, db, func() map[data.Name]int { return db.count(data.Queued) })
 }
@@ -245,7 +245,7 @@ func (db *Database) LastRun(ctx context.Context, threadKey int64) (data.Run, err
 	})
 }
 
-// Orphans returns up to limit RUNNING runs whose owner may not write any more: see [data.ByKey].
+// Orphans returns up to limit RUNNING runs whose owner may not write any more: see [data.Queue].
 func (db *Database) Orphans(ctx context.Context, afterThread int64, limit int) ([]data.RunHead, error) {
 	return db.open(ctx, afterThread, math.MaxInt64, limit, func(r *data.Run) bool {
 		owner := db.instances[r.Owner]

@@ -38,7 +38,7 @@ func (db *Database) LatestThread(ctx context.Context, project, user string) (dat
 	return db.thread(ctx, func(t *data.Thread) bool { return t.Project == project && t.User == user })
 }
 
-// Threads lists the threads of a user or of a project: see [data.Reader].
+// Threads lists the threads of a user or of a project: see [data.ByProject].
 func (db *Database) Threads(ctx context.Context, f data.ThreadFilter) (data.Page[data.ListedThread], error) {
 	return read(ctx, db, func() (p data.Page[data.ListedThread]) {
 		text := strings.ToLower(f.Text)

@@ -1,4 +1,4 @@
-package storage
+package lists
 
 import (
 	"context"
@@ -34,9 +34,12 @@ func scanReserved(rows *sql.Rows) (r data.Reserved, err error) {
 	return sqldb.Scan(rows, &r, &r.Budget, &r.Subject, sqldb.Into(&r.From), &r.Amount)
 }
 
-// ReserveBudgets replaces an instance's reservations: see [data.Store]. It uses a connection of its own, because batches wait for nobody's
+// ForgetReserved deletes the reservations of instances that have ended.
+func ForgetReserved(tx *sqldb.Tx) error { return tx.Exec(deleteReservedOfEnded) }
+
+// ReserveBudgets replaces an instance's reservations: see [data.Budgets]. It uses a connection of its own, because batches wait for nobody's
 // budget.
-func (c *committer) ReserveBudgets(ctx context.Context, instance, project string, decide func(others []data.Reserved) ([]data.Reserved, error)) error {
+func (c Counter) ReserveBudgets(ctx context.Context, instance, project string, decide func(others []data.Reserved) ([]data.Reserved, error)) error {
 	return c.w.Session.Pool.Transact(ctx, func(q sqldb.Querier, exec func(string, ...any) error) error {
 		if err := exec(lockReserved, project); err != nil {
 			return err

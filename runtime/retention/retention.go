@@ -1,4 +1,5 @@
-package runtime
+// Package retention removes the data whose time is over, of databases in use and of others. It knows no requests.
+package retention
 
 import (
 	"context"
@@ -49,23 +50,22 @@ type Retired struct {
 	Audit       int    `json:"audit"`       // entries
 }
 
-// Retirable counts for each project the data whose retention is over, and changes nothing. It only reads the
+// Due counts for each project the data whose retention is over, and changes nothing. It only reads the
 // database, so a server may be using it.
-func Retirable(ctx context.Context, db Retainer, p Policy, now time.Time) ([]Retired, error) {
-	s := sweep{db: db, policy: p, now: now}
-	return s.all(ctx)
+func Due(ctx context.Context, db Retainer, p Policy, now time.Time) ([]Retired, error) {
+	return (&sweep{db: db, policy: p, now: now}).all(ctx)
 }
 
-// RetirableIn is Retirable for one project. It reads at most most runs and stops when ctx ends; whole reports whether
+// DueIn is Due for one project. It reads at most most runs and stops when ctx ends; whole reports whether
 // it reached the end.
-func RetirableIn(ctx context.Context, db Retainer, p Policy, project string, now time.Time, most int) (r Retired, whole bool, err error) {
+func DueIn(ctx context.Context, db Retainer, p Policy, project string, now time.Time, most int) (r Retired, whole bool, err error) {
 	s := sweep{db: db, policy: p, now: now, most: most}
 	r.Project = project
 	switch err = s.project(ctx, &r); {
 	case errors.Is(err, errEnough) || ctx.Err() != nil:
 		return r, false, nil
 	case err != nil:
-		return r, false, unavailable(err)
+		return r, false, data.Unavailable(err)
 	}
 	return r, true, nil
 }
@@ -73,49 +73,44 @@ func RetirableIn(ctx context.Context, db Retainer, p Policy, project string, now
 // errEnough means that a sweep has read as many runs as it may.
 var errEnough = errors.New("enough")
 
+// Remover removes the next part of each of some deletions: left says of which parts are left, errs which were not carried out. Its error
+// ends the sweep.
+type Remover func(list []*decide.Delete) (left []bool, errs []error, err error)
+
 // Retire removes the data that a policy has kept long enough, and returns counts, also when it fails or ctx ends. Some runs go at
 // once, long ones in parts, beside the commits of running runs, which have at least half of the time. As a duty of a
-// janitor it yields.
-func (rt *Runtime) Retire(ctx context.Context, db Retainer, p Policy, now time.Time) ([]Retired, error) {
-	defer rt.retirementLag.Store(0)
-	s := sweep{db: db, policy: p, now: now, lag: &rt.retirementLag, remove: func(list []*decide.Delete) (left []bool, errs []error, err error) {
-		if err := rt.Member.writes(); err != nil {
+// janitor it yields. lag is for how many nanoseconds the data at work should have been gone, 0 in the end.
+func Retire(ctx context.Context, db Retainer, p Policy, now time.Time, lag *atomic.Int64, remove Remover) ([]Retired, error) {
+	defer lag.Store(0)
+	return (&sweep{db: db, policy: p, now: now, lag: lag, remove: func(list []*decide.Delete) (left []bool, errs []error, err error) {
+		begun := time.Now()
+		if left, errs, err = remove(list); err != nil {
 			return nil, nil, err
 		}
-		begun := time.Now()
-		for _, cmd := range list {
-			cmd.Limit = rt.cfg.DeletedAtOnce
-		}
-		left, errs = rt.work.DeleteAll(list)
 		pause(ctx, time.Since(begun))
 		return left, errs, janitor.Yield(ctx)
-	}}
-	return s.all(ctx)
+	}}).all(ctx)
 }
 
-// RetireAlone is Retire on a database that no server uses. It fails with a *HeldError if one does. It waits for a lease to find out
+// Alone is Retire on a database that no server uses. It fails with a *data.HeldError of unused if one does. It waits for a lease to find out
 // whether a silent server has died.
-func RetireAlone(ctx context.Context, db interface {
-	Store
-	Unused(ctx context.Context) error
-}, found Retainer, p Policy, now time.Time,
-) (list []Retired, err error) {
+func Alone(ctx context.Context, db data.Store, unused func(context.Context) error, found Retainer, p Policy, now time.Time) (list []Retired, err error) {
 	for {
-		err := db.Unused(ctx)
+		err := unused(ctx)
 		if err == nil {
 			break
 		}
-		if held, others := errors.AsType[*HeldError](err); !others || !held.Silent || ctx.Err() != nil {
+		if held, others := errors.AsType[*data.HeldError](err); !others || !held.Silent || ctx.Err() != nil {
 			return nil, err
 		}
 		pause(ctx, 500*time.Millisecond)
 	}
-	if err := db.Join(ctx, data.NewID(), ""); err != nil {
+	if err := db.Members().Join(ctx, data.NewID(), ""); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, db.Leave(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, db.Members().Leave(context.WithoutCancel(ctx))) }()
 	n := int64(0)
-	s := sweep{db: found, policy: p, now: now, remove: func(list []*decide.Delete) (left []bool, errs []error, err error) {
+	return (&sweep{db: found, policy: p, now: now, remove: func(list []*decide.Delete) (left []bool, errs []error, err error) {
 		n++
 		outs, asks := make([]*decide.Decided, len(list)), make([]data.Ask, len(list))
 		for i, cmd := range list {
@@ -137,8 +132,7 @@ func RetireAlone(ctx context.Context, db interface {
 			left, errs = append(left, out.Refused == nil && out.Removed.Left), append(errs, out.Refused)
 		}
 		return left, errs, nil
-	}}
-	return s.all(ctx)
+	}}).all(ctx)
 }
 
 // pause waits for d, or until ctx ends.
@@ -156,9 +150,7 @@ type sweep struct {
 	db     Retainer
 	policy Policy
 	now    time.Time
-	// remove removes the next part of each of some deletions: left says of which parts are left, errs which were not carried
-	// out. Its error ends the sweep. A nil func removes nothing.
-	remove func(list []*decide.Delete) (left []bool, errs []error, err error)
+	remove Remover       // nil removes nothing
 	lag    *atomic.Int64 // for how long the runs at work should have been gone, if not nil
 	most   int           // runs that are looked at, 0 for all
 	looked int
@@ -278,9 +270,9 @@ func (s *sweep) retire(ctx context.Context, r *Retired, list []*decide.Delete) e
 		left, errs, err := s.remove(list)
 		var unfinished []*decide.Delete
 		for i := range left {
-			var refused *Error
+			var refused *data.Error
 			switch failed := errs[i]; {
-			case errors.As(failed, &refused) && refused.Kind != KindUnavailable && refused.Kind != KindOverloaded:
+			case errors.As(failed, &refused) && refused.Kind != data.KindUnavailable && refused.Kind != data.KindOverloaded:
 			case failed != nil && err == nil:
 				err = failed
 			case failed == nil && left[i]:

@@ -1,4 +1,4 @@
-package exec
+package calls
 
 import (
 	"context"
@@ -13,17 +13,17 @@ func TestClock_StandsStill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		ctx, stop := withTimeout(t.Context(), 3*time.Second)
+		ctx, stop := WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
 		<-time.After(time.Second)
-		one := stopClock(ctx)
+		one := StopClock(ctx)
 		<-time.After(time.Minute)
-		two := stopClock(ctx)
+		two := StopClock(ctx)
 		one()
 		<-time.After(time.Minute)
 		two()
 		<-ctx.Done()
-		if got, want := time.Since(began), 2*time.Minute+3*time.Second; got != want || !errors.Is(context.Cause(ctx), errTimeout) {
+		if got, want := time.Since(began), 2*time.Minute+3*time.Second; got != want || !errors.Is(context.Cause(ctx), ErrTimeout) {
 			t.Errorf("it ended after %v with %v, want %v", got, context.Cause(ctx), want)
 		}
 	})

@@ -1,4 +1,5 @@
-package exec
+// Package offer has the plugins that a server offers: a compiled registry, and the replaced ones that live runs still use.
+package offer
 
 import (
 	"context"
@@ -13,34 +14,33 @@ import (
 	"github.com/batonrun/baton/runtime/graph"
 )
 
-// offer is a compiled registry. A live run holds one from its claim until it ends or waits, so that it uses the same plugins
+// Offer is a compiled registry. A live run holds one from its claim until it ends or waits, so that it uses the same plugins
 // throughout, and they stay open.
-type offer struct {
-	plugins *host.Registry
-	graphs  *graph.Set
+type Offer struct {
+	Plugins *host.Registry
+	Graphs  *graph.Set
 	holders int // live runs that hold it, guarded by Offers.mu
 }
 
 // Offers holds the current offer and the earlier ones that are still held.
 type Offers struct {
-	log        *slog.Logger
-	gateway    bool // which executes nothing
-	frameBytes int
-	changed    func()
+	log     *slog.Logger
+	gateway bool // which executes nothing
+	changed func()
 
-	mu      sync.Mutex // guards the fields below, and offer.holders
-	now     *offer
-	earlier map[*offer]bool
+	mu      sync.Mutex // guards the fields below, and Offer.holders
+	now     *Offer
+	earlier map[*Offer]bool
 }
 
-// NewOffers compiles the registry's workflows and tool schemas. changed is called once another registry is current.
-func NewOffers(reg *host.Registry, gateway bool, frameBytes int, log *slog.Logger, changed func()) (*Offers, error) {
-	first, err := newOffer(reg, gateway)
-	return &Offers{log: log, gateway: gateway, frameBytes: frameBytes, changed: changed, now: first, earlier: make(map[*offer]bool)}, err
+// New compiles the registry's workflows and tool schemas. changed is called once another registry is current.
+func New(reg *host.Registry, gateway bool, log *slog.Logger, changed func()) (*Offers, error) {
+	first, err := compile(reg, gateway)
+	return &Offers{log: log, gateway: gateway, changed: changed, now: first, earlier: make(map[*Offer]bool)}, err
 }
 
-// newOffer compiles a registry. A gateway executes nothing, and leaves the plugins unstarted.
-func newOffer(reg *host.Registry, gateway bool) (*offer, error) {
+// compile compiles a registry. A gateway executes nothing, and leaves the plugins unstarted.
+func compile(reg *host.Registry, gateway bool) (*Offer, error) {
 	if gateway {
 		reg.KeepUnstarted()
 	}
@@ -48,26 +48,26 @@ func newOffer(reg *host.Registry, gateway bool) (*offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &offer{plugins: reg, graphs: graphs}, nil
+	return &Offer{Plugins: reg, Graphs: graphs}, nil
 }
 
-// current returns the current offer without holding it.
-func (o *Offers) current() *offer {
+// Current returns the current offer without holding it.
+func (o *Offers) Current() *Offer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.now
 }
 
-// hold returns the current offer, which stays open until it is released.
-func (o *Offers) hold() *offer {
+// Hold returns the current offer, which stays open until it is released.
+func (o *Offers) Hold() *Offer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.now.holders++
 	return o.now
 }
 
-// release releases an offer. An offer that was replaced is closed once its last holder has released it.
-func (o *Offers) release(held *offer) {
+// Release releases an offer. An offer that was replaced is closed once its last holder has released it.
+func (o *Offers) Release(held *Offer) {
 	o.mu.Lock()
 	held.holders--
 	over := held.holders == 0 && o.earlier[held]
@@ -81,15 +81,15 @@ func (o *Offers) release(held *offer) {
 }
 
 // Plugins returns the current registry.
-func (o *Offers) Plugins() *host.Registry { return o.current().plugins }
+func (o *Offers) Plugins() *host.Registry { return o.Current().Plugins }
 
 // Definition returns the definition of the workflow that a run of a project stores at its start, or nil.
 func (o *Offers) Definition(project, workflow string) json.RawMessage {
-	own := o.current()
-	if _, ok := own.plugins.For(project).Workflow(workflow); !ok {
+	own := o.Current()
+	if _, ok := own.Plugins.For(project).Workflow(workflow); !ok {
 		return nil
 	}
-	return own.graphs.Workflow(workflow).Definition
+	return own.Graphs.Workflow(workflow).Definition
 }
 
 // Concurrency returns an agent's own limit of executing runs, 0 for none.
@@ -104,12 +104,12 @@ func (o *Offers) Concurrency(agent string) int {
 // closed when the last of them has ended or waits. When Replace fails, nothing has changed and the started plugins of reg
 // are closed. It must be called by one goroutine at a time.
 func (o *Offers) Replace(ctx context.Context, reg *host.Registry) error {
-	next, err := newOffer(reg, o.gateway)
+	next, err := compile(reg, o.gateway)
 	if err != nil {
 		return err
 	}
 	for _, open := range o.open() { // plugins that are offered again may already be started
-		reg.Share(open.plugins)
+		reg.Share(open.Plugins)
 	}
 	if err := reg.Start(ctx); err != nil {
 		o.shut(next)
@@ -120,7 +120,7 @@ func (o *Offers) Replace(ctx context.Context, reg *host.Registry) error {
 	o.now, o.earlier[last] = next, true
 	last.holders++
 	o.mu.Unlock()
-	o.release(last)
+	o.Release(last)
 	o.changed()
 	return nil
 }
@@ -129,7 +129,7 @@ func (o *Offers) Replace(ctx context.Context, reg *host.Registry) error {
 func (o *Offers) Close(ctx context.Context) error {
 	var errs []error
 	for _, open := range o.open() {
-		errs = append(errs, open.plugins.Close(ctx))
+		errs = append(errs, open.Plugins.Close(ctx))
 	}
 	o.mu.Lock()
 	clear(o.earlier)
@@ -138,15 +138,15 @@ func (o *Offers) Close(ctx context.Context) error {
 }
 
 // open returns the offers with open plugins: the earlier ones, and the current one at the end.
-func (o *Offers) open() []*offer {
+func (o *Offers) open() []*Offer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return append(slices.Collect(maps.Keys(o.earlier)), o.now)
 }
 
 // shut closes the plugins that only this offer needs.
-func (o *Offers) shut(old *offer) {
-	if err := old.plugins.Close(context.Background()); err != nil {
+func (o *Offers) shut(old *Offer) {
+	if err := old.Plugins.Close(context.Background()); err != nil {
 		o.log.Error("plugins could not be closed", "error", err)
 	}
 }

@@ -1,4 +1,5 @@
-package runtime
+// Package reconcile decides what the messages of a request mean to its thread: pure functions.
+package reconcile
 
 import (
 	"github.com/batonrun/baton/runtime/agui"
@@ -8,50 +9,67 @@ import (
 // The messages of a request are its client's view of the thread. The client may use ids of its own for the server's
 // messages, or no ids. The thread keeps its own messages; from the list it takes only the user's new ones.
 
-// stored is the part of the thread that a list is compared with.
-type stored struct {
-	first   bool // the thread does not exist yet
-	lastSeq int64
-	byID    []data.MessageHead // with an id or toolCallId of the list, or the id to rewind to
-
-	// The rest is read if a plan needs it.
-	read  bool
-	shown []data.MessageHead // the newest that the thread shows, by seq
-	whole bool               // shown begins with the thread's first message
-	open  []RunHead          // the thread's runs that are not over
+// Request is the part of a request that says what its messages mean.
+type Request struct {
+	Messages       []agui.Message
+	ContextItemIDs []string
+	RewindTo       string
+	Edits          bool // see runtime.StartRequest
+	MaxBytes       int  // of the messages that the thread takes
+	Resumes        bool // it answers interrupts
+	RollsBack      bool // it rolls open runs back
 }
 
-// reconciled is the meaning of a list for the thread. Indexes are those of the request's messages.
-type reconciled struct {
-	needsThread bool // stored has to be read completely, then the list must be reconciled again
+// Thread is the part of the thread that a list is compared with.
+type Thread struct {
+	New     bool // the thread does not exist yet
+	LastSeq int64
+	ByID    []data.MessageHead // with an id or toolCallId of the list, or the id to rewind to
 
-	known    map[string]bool // ids of the list's messages and tool calls that the thread has
+	// The rest is read if a plan needs it.
+	Read  bool
+	Shown []data.MessageHead // the newest that the thread shows, by seq
+	Whole bool               // shown begins with the thread's first message
+	Open  []data.RunHead     // the thread's runs that are not over
+}
+
+// Plan is the meaning of a list for the thread. Indexes are those of the request's messages.
+type Plan struct {
+	NeedsThread bool // stored has to be read completely, then the list must be reconciled again
+
+	Known    map[string]bool // ids of the list's messages and tool calls that the thread has
 	fresh    []int           // the messages that the thread takes
 	renamed  int             // the one of fresh that gets a new id, because its id has another content or is hidden; -1 for none
 	edit     int             // the message that replaces the thread's message with its id; -1 for none
-	hideFrom int64           // the seq of the first message that an edit, or a request for another answer, hides; 0 for none
-	lost     bool            // the thread does not show the message to rewind to
+	HideFrom int64           // the seq of the first message that an edit, or a request for another answer, hides; 0 for none
+	Lost     bool            // the thread does not show the message to rewind to
+
+	// The rest is set if the thread was read as far as needed.
+	Size   int            // of Taken, in bytes
+	Taken  []data.Message // the messages that the thread takes, as queued rows and without their claims
+	Edited *agui.Message  // the new content of an earlier message, nil when there is none
+	Minted []string       // new ids of messages that came without an id, or with one that the thread has
 }
 
 // comparison is a list and the thread while they are compared.
 type comparison struct {
-	*StartRequest
-	*stored
+	*Request
+	*Thread
 	rows   map[string]*data.MessageHead // byID
 	same   map[int]bool                 // messages without an id that repeat one of the thread
 	rewind int64                        // the seq of the message to rewind to
-	reconciled
+	Plan
 }
 
-// reconcile decides the meaning of a request's list of messages.
-func reconcile(req *StartRequest, have *stored) reconciled {
-	c := comparison{StartRequest: req, stored: have, rows: make(map[string]*data.MessageHead)}
-	c.known, c.renamed, c.edit = make(map[string]bool), -1, -1
-	for i := range have.byID {
-		row := &have.byID[i]
-		c.rows[row.ID], c.known[row.ID] = row, true
+// Compare decides the meaning of a request's list of messages. It refuses messages that the thread cannot take.
+func Compare(req *Request, have *Thread) (Plan, error) {
+	c := comparison{Request: req, Thread: have, rows: make(map[string]*data.MessageHead)}
+	c.Known, c.renamed, c.edit = make(map[string]bool), -1, -1
+	for i := range have.ByID {
+		row := &have.ByID[i]
+		c.rows[row.ID], c.Known[row.ID] = row, true
 		if row.ToolCallID != "" {
-			c.known[row.ToolCallID] = true
+			c.Known[row.ToolCallID] = true
 		}
 	}
 	c.matchUnnamed()
@@ -59,19 +77,23 @@ func reconcile(req *StartRequest, have *stored) reconciled {
 	c.findRewind()
 	c.findRenamed()
 	c.takeFresh()
-	return c.reconciled
+	if c.NeedsThread {
+		return c.Plan, nil
+	}
+	err := c.take(req)
+	return c.Plan, err
 }
 
 // thread reports whether the thread was read. Otherwise the plan needs that.
 func (c *comparison) thread() bool {
-	c.needsThread = c.needsThread || !c.read
-	return c.read
+	c.NeedsThread = c.NeedsThread || !c.Read
+	return c.Read
 }
 
 // matchUnnamed matches the user's messages without an id with messages that the thread shows, in the thread's order. It
 // skips the last message of the list, because the request is made for that message.
 func (c *comparison) matchUnnamed() {
-	if c.first {
+	if c.New {
 		return
 	}
 	at := 0
@@ -86,10 +108,10 @@ func (c *comparison) matchUnnamed() {
 		if c.same == nil {
 			c.same = make(map[int]bool)
 		}
-		c.same[i] = !c.whole // an older message, which was not read, may be repeated too
+		c.same[i] = !c.Whole // an older message, which was not read, may be repeated too
 		hash := data.ContentHash(m)
-		for next := at; next < len(c.shown); next++ {
-			if c.shown[next].Hash == hash {
+		for next := at; next < len(c.Shown); next++ {
+			if c.Shown[next].Hash == hash {
 				c.same[i], at = true, next+1
 				break
 			}
@@ -112,20 +134,20 @@ type place struct {
 // new message continues the thread too, because its client may have missed that answer. A thread with an open run is
 // not edited.
 func (c *comparison) findEdit() {
-	if !c.Edits || c.first || c.RewindTo != "" || len(c.Resume) > 0 {
+	if !c.Edits || c.New || c.RewindTo != "" || c.Resumes {
 		return
 	}
 	p, ok := c.locate()
-	if !ok || p.last == nil || p.furthest >= c.lastSeq && p.edited < 0 {
+	if !ok || p.last == nil || p.furthest >= c.LastSeq && p.edited < 0 {
 		return
 	}
-	if !c.thread() || len(c.open) > 0 || len(c.shown) == 0 || !c.whole {
+	if !c.thread() || len(c.Open) > 0 || len(c.Shown) == 0 || !c.Whole {
 		return
 	}
 	next := int64(0) // the seq of the first user message that the list leaves out
-	for i := range c.shown {
-		switch seq := c.shown[i].Seq; {
-		case c.shown[i].Hash == 0 || p.users[seq]:
+	for i := range c.Shown {
+		switch seq := c.Shown[i].Seq; {
+		case c.Shown[i].Hash == 0 || p.users[seq]:
 		case seq < p.last.Seq:
 			return // the list does not repeat the thread
 		case next == 0:
@@ -134,11 +156,11 @@ func (c *comparison) findEdit() {
 	}
 	switch {
 	case p.edited >= 0:
-		c.edit, c.hideFrom = p.edited, p.last.Seq
-	case p.ends && !p.turn && c.shown[len(c.shown)-1].Seq > p.last.Seq, next > 0 && !p.ends && !p.turn:
-		c.hideFrom = p.last.Seq + 1
+		c.edit, c.HideFrom = p.edited, p.last.Seq
+	case p.ends && !p.turn && c.Shown[len(c.Shown)-1].Seq > p.last.Seq, next > 0 && !p.ends && !p.turn:
+		c.HideFrom = p.last.Seq + 1
 	case next > 0 && !p.ends:
-		c.hideFrom = next
+		c.HideFrom = next
 	}
 }
 
@@ -151,7 +173,7 @@ func (c *comparison) locate() (p place, ok bool) {
 	for i := range c.Messages {
 		m := &c.Messages[i]
 		row := c.rows[m.ID]
-		if row != nil && row.State == MessageConsumed {
+		if row != nil && row.State == data.MessageConsumed {
 			p.furthest = max(p.furthest, row.Seq)
 		}
 		switch {
@@ -161,7 +183,7 @@ func (c *comparison) locate() (p place, ok bool) {
 			return p, false
 		case row == nil:
 			p.ends = false
-		case !p.ends || row.State != MessageConsumed || row.Hash == 0 || p.last != nil && row.Seq < p.last.Seq:
+		case !p.ends || row.State != data.MessageConsumed || row.Hash == 0 || p.last != nil && row.Seq < p.last.Seq:
 			return p, false
 		default:
 			p.users[row.Seq], p.last = true, row
@@ -180,7 +202,7 @@ func (c *comparison) findRewind() {
 		return
 	}
 	row := c.rows[c.RewindTo]
-	if c.lost = row == nil || row.State != MessageConsumed; !c.lost {
+	if c.Lost = row == nil || row.State != data.MessageConsumed; !c.Lost {
 		c.rewind = row.Seq
 	}
 }
@@ -190,7 +212,7 @@ func (c *comparison) findRewind() {
 // is taken under a new id, unless it is an edit.
 func (c *comparison) findRenamed() {
 	last := len(c.Messages) - 1
-	if c.first || last < 0 || c.Messages[last].Role != agui.RoleUser || len(c.Resume) > 0 || c.edit >= 0 {
+	if c.New || last < 0 || c.Messages[last].Role != agui.RoleUser || c.Resumes || c.edit >= 0 {
 		return
 	}
 	m := &c.Messages[last]
@@ -199,9 +221,9 @@ func (c *comparison) findRenamed() {
 	case row == nil:
 	case row.State == data.MessageHidden, row.Hash != data.ContentHash(m), c.RewindTo != "" && row.Seq > c.rewind:
 		c.renamed = last
-	case c.Multitask == RollbackRuns && c.thread():
-		for i := range c.open {
-			if c.open[i].Key == row.RunKey {
+	case c.RollsBack && c.thread():
+		for i := range c.Open {
+			if c.Open[i].Key == row.RunKey {
 				c.renamed = last
 			}
 		}
@@ -213,15 +235,15 @@ func (c *comparison) findRenamed() {
 func (c *comparison) takeFresh() {
 	for i := range c.Messages {
 		m := &c.Messages[i]
-		if i != c.edit && (c.first || m.Role == agui.RoleUser && !c.same[i] && (!c.known[m.ID] || i == c.renamed)) {
+		if i != c.edit && (c.New || m.Role == agui.RoleUser && !c.same[i] && (!c.Known[m.ID] || i == c.renamed)) {
 			c.fresh = append(c.fresh, i)
 		}
 	}
 }
 
-// namedBy returns the ids of the request's messages and tool calls, and the id to rewind to. An id is false if it is only a call's. A
+// Named returns the ids of the request's messages and tool calls, and the id to rewind to. An id is false if it is only a call's. A
 // client uses its own id for the result of its own tool.
-func namedBy(req *StartRequest) map[string]bool {
+func (req *Request) Named() map[string]bool {
 	ids := make(map[string]bool, len(req.Messages))
 	for i := range req.Messages {
 		if id := req.Messages[i].ToolCallID; id != "" && !ids[id] {

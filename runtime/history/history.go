@@ -1,12 +1,9 @@
-package exec
+// Package history has the messages of a thread that the workers of a run get.
+package history
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/batonrun/baton/plugins"
@@ -16,9 +13,12 @@ import (
 	"github.com/batonrun/baton/runtime/tail"
 )
 
-// history is what the workers of a run have read of the thread's messages: the newest ones from before the run, and the thread's
-// instructions.
-type history struct {
+// History has the messages of the thread that the workers of a run have read: the newest ones from before the run, and the thread's instructions.
+type History struct {
+	logs  *tail.Logs
+	store data.Reader
+	learn func([]data.Message)
+
 	turn chan struct{} // of the goroutine that reads or writes the fields below, which may wait for the database
 
 	older []data.Message // the instructions before rows
@@ -27,13 +27,19 @@ type history struct {
 	read  int  // the limit with which rows were read; 0 before
 }
 
-// HasAll sets all messages of a thread that has no others.
-func (l *Live) HasAll(rows []data.Message) {
-	l.history.rows, l.history.read = slices.Clone(rows), tail.LatestMessages // guards hide those of the span
+// New returns a History that has read nothing. learn is called with all that it reads.
+func New(logs *tail.Logs, store data.Reader, learn func([]data.Message)) *History {
+	return &History{logs: logs, store: store, learn: learn, turn: make(chan struct{}, 1)}
 }
 
-// messages implements plugins.Host.
-func (h *history) messages(ctx context.Context, l *Live, limit int) ([]agui.Message, bool, error) {
+// HasAll sets all messages of a thread that has no others.
+func (h *History) HasAll(rows []data.Message) {
+	h.rows, h.read = slices.Clone(rows), tail.LatestMessages // guards hide those of the span
+	h.learn(h.rows)
+}
+
+// Messages returns the newest messages of a thread up to an event, as workers get them, and whether there are older ones.
+func (h *History) Messages(ctx context.Context, thread, upTo int64, limit int) ([]agui.Message, bool, error) {
 	if limit <= 0 || limit > tail.LatestMessages {
 		limit = tail.LatestMessages
 	}
@@ -44,7 +50,7 @@ func (h *history) messages(ctx context.Context, l *Live, limit int) ([]agui.Mess
 		return nil, false, context.Cause(ctx)
 	}
 	if h.read == 0 || h.more && h.read < limit {
-		if err := h.load(ctx, l, limit); err != nil {
+		if err := h.load(ctx, thread, upTo, limit); err != nil {
 			return nil, false, err
 		}
 	}
@@ -66,38 +72,30 @@ func (h *history) messages(ctx context.Context, l *Live, limit int) ([]agui.Mess
 // Workers get as many messages as snapshots.
 var _ = [1]struct{}{}[plugins.MaxMessages-tail.LatestMessages]
 
-// runOf returns the key of the run that an earlier message belongs to, 0 for any other.
-func (h *history) runOf(message string) int64 {
+// RunOf returns the key of the run that an earlier message belongs to, 0 for any other.
+func (h *History) RunOf(message string) int64 {
 	h.turn <- struct{}{}
 	defer func() { <-h.turn }()
-	for _, rows := range [][]data.Message{h.rows, h.older} {
-		for i := range rows {
-			if rows[i].ID == message {
-				return rows[i].RunKey
-			}
-		}
+	all := slices.Concat(h.rows, h.older)
+	if i := slices.IndexFunc(all, func(m data.Message) bool { return m.ID == message }); i >= 0 {
+		return all[i].RunKey
 	}
 	return 0
 }
 
 // load reads the newest messages, and the instructions if they can be older.
-func (h *history) load(ctx context.Context, l *Live, limit int) error {
-	thread, upTo := l.span.Thread.Key, l.span.Began.UpTo
-	rows, err := commit.RetryUnavailable(ctx, func() ([]data.Message, error) { return l.cfg.Logs.Messages(ctx, thread, upTo, limit) })
+func (h *History) load(ctx context.Context, thread, upTo int64, limit int) error {
+	rows, err := commit.RetryUnavailable(ctx, func() ([]data.Message, error) { return h.logs.Messages(ctx, thread, upTo, limit) })
 	if err != nil {
 		return err
 	}
 	var older []data.Message
 	if len(rows) > 0 && rows[0].Seq > 1 {
-		older, err = commit.RetryUnavailable(ctx, func() ([]data.Message, error) { return l.cfg.Store.Instructions(ctx, thread, upTo) })
+		older, err = commit.RetryUnavailable(ctx, func() ([]data.Message, error) { return h.store.Instructions(ctx, thread, upTo) })
 		older = slices.DeleteFunc(older, func(m data.Message) bool { return m.Seq >= rows[0].Seq })
 	}
 	if err == nil {
-		l.mu.Lock()
-		for i := range rows {
-			l.prompts.Learn(&rows[i])
-		}
-		l.mu.Unlock()
+		h.learn(rows)
 		h.older = older
 		h.rows, h.more, h.read = rows, len(rows) == limit || len(rows) > 0 && rows[0].Seq > 1 && fill(rows), limit
 	}
@@ -150,49 +148,4 @@ func paired(msgs []agui.Message) []agui.Message {
 		list = append(list, m)
 	}
 	return list
-}
-
-// noteID returns the id of the piece with an agent's text about a thread under a key.
-func noteID(thread int64, agent, key string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %q", thread, agent, key))
-	return "n" + base64.RawURLEncoding.EncodeToString(sum[:])
-}
-
-// Remember implements host.Rememberer.
-func (s *step) Remember(about, key, text string) error {
-	if s.w.Parent != nil {
-		return nil
-	}
-	run := cmp.Or(s.l.history.runOf(about), s.l.run.Key)
-	return s.l.emit(s, []data.Row{&data.PromptPiece{RunKey: run, ID: noteID(s.l.run.ThreadKey, s.w.Agent, key), Body: data.MustJSON(text)}}, nil)
-}
-
-// Recall implements host.Rememberer.
-func (s *step) Recall(ctx context.Context, keys []string) (map[string]string, error) {
-	texts := make(map[string]string)
-	if s.w.Parent != nil {
-		return texts, nil
-	}
-	for some := range slices.Chunk(keys, 100) { // one text each is small
-		ids := make([]string, len(some))
-		for i, key := range some {
-			ids[i] = noteID(s.l.run.ThreadKey, s.w.Agent, key)
-		}
-		found, err := commit.RetryUnavailable(ctx, func() (data.Page[data.PromptPiece], error) {
-			return s.l.cfg.Store.PromptPieces(ctx, s.l.run.Project, s.l.run.ThreadKey, ids)
-		})
-		if err != nil {
-			return nil, err
-		}
-		for i := range found.Rows {
-			var text string
-			if err := json.Unmarshal(found.Rows[i].Body, &text); err != nil {
-				return nil, err
-			}
-			if at := slices.Index(ids, found.Rows[i].ID); at >= 0 {
-				texts[some[at]] = text
-			}
-		}
-	}
-	return texts, nil
 }

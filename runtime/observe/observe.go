@@ -1,10 +1,8 @@
-package exec
+// Package observe shows runs to operators while they execute: by measures, and by the operations of traces.
+package observe
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -24,32 +22,6 @@ type Measures struct {
 	Tool       func(failed bool, took time.Duration)        // a call of a server's tool
 	ModelCall  func(c ModelEnd, took time.Duration)         // a model call that a worker has reported while making it
 	Tokens     func(u agui.TokenUsage)                      // the usage of a model call
-}
-
-// Observers returns m and t with functions that do nothing in place of nil.
-func Observers(m Measures, t Tracer) (Measures, Tracer) {
-	if t == nil {
-		t = untraced{}
-	}
-	if m.Claimed == nil {
-		m.Claimed = func(time.Duration) {}
-	}
-	if m.FirstEvent == nil {
-		m.FirstEvent = func(time.Duration) {}
-	}
-	if m.Ended == nil {
-		m.Ended = func(data.Status, time.Duration) {}
-	}
-	if m.Tool == nil {
-		m.Tool = func(bool, time.Duration) {}
-	}
-	if m.ModelCall == nil {
-		m.ModelCall = func(ModelEnd, time.Duration) {}
-	}
-	if m.Tokens == nil {
-		m.Tokens = func(agui.TokenUsage) {}
-	}
-	return m, t
 }
 
 // Tracer follows runs from the request to the calls of models and tools. It is an interface so that no trace library is
@@ -102,7 +74,9 @@ type ModelEnd struct {
 	Err error
 }
 
-// untraced traces nothing.
+// Untraced returns a Tracer that traces nothing.
+func Untraced() Tracer { return untraced{} }
+
 type untraced struct{}
 
 func (untraced) Begin(ctx context.Context, _ Op) (context.Context, func(End)) {
@@ -111,53 +85,24 @@ func (untraced) Begin(ctx context.Context, _ Op) (context.Context, func(End)) {
 func (untraced) Parent(context.Context) string                        { return "" }
 func (untraced) Within(ctx context.Context, _ string) context.Context { return ctx }
 
-// About returns a logger that names the same of a run that was read.
-func About(log *slog.Logger, run *data.Run) *slog.Logger {
-	var in Input
-	_ = json.Unmarshal(run.Input, &in) // without a trace if it cannot be read
-	return log.With("run", run.ID, "user", run.User, "project", run.Project, "thread", run.ThreadID).With(TraceOf(in.Trace)...)
-}
-
-func (l *Live) log() *slog.Logger {
-	log := l.cfg.Log.With("run", l.run.ID, "thread", l.span.Thread.ID, "user", l.run.User, "project", l.run.Project)
-	return log.With(TraceOf(l.input.Trace)...)
-}
-
 // TraceOf returns the trace_id of a traceparent as lines of the log have it, nothing for none.
 func TraceOf(parent string) []any {
-	if id := traceID(parent); id != "" {
+	if id := TraceID(parent); id != "" {
 		return []any{"trace_id", id}
 	}
 	return nil
 }
 
-// traceID returns the trace in a traceparent, "" for none.
-func traceID(parent string) string {
+// TraceID returns the id of the trace in a traceparent, "" for none.
+func TraceID(parent string) string {
 	if parts := strings.Split(parent, "-"); len(parts) == 4 && len(parts[1]) == 32 {
 		return parts[1]
 	}
 	return ""
 }
 
-func (l *Live) op(kind OpKind, name, id string) Op {
-	return Op{Kind: kind, Name: name, ID: id, Run: l.run.ID, Thread: l.span.Thread.ID, Project: l.run.Project}
-}
-
-// endOf returns the end of an operation that err has failed. Waiting for an answer is no failure.
-func endOf(err error) End {
-	switch shown, ok := errors.AsType[*plugins.Error](err); {
-	case err == nil, errors.Is(err, plugins.ErrWaiting):
-		return End{}
-	case ok:
-		return End{Err: err, Code: shown.Code}
-	case errors.Is(err, errTimeout):
-		return End{Err: err, Code: "timeout"}
-	}
-	return End{Err: err, Code: "failed"}
-}
-
-// trace begins the operation of a worker or a tool. The returned context has the trace parent for requests to other servers.
-func trace(ctx context.Context, by Tracer, op Op) (context.Context, func(End)) {
+// Begin begins the operation of a worker or a tool. The returned context has the trace parent for requests to other servers.
+func Begin(ctx context.Context, by Tracer, op Op) (context.Context, func(End)) {
 	ctx, end := by.Begin(ctx, op)
 	if parent := by.Parent(ctx); parent != "" {
 		ctx = plugins.WithTraceParent(ctx, parent)

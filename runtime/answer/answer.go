@@ -1,4 +1,5 @@
-package exec
+// Package answer has a run's questions to people and clients, and checks and prepares their answers.
+package answer
 
 import (
 	"cmp"
@@ -15,12 +16,19 @@ import (
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/journal"
+	"github.com/batonrun/baton/runtime/offer"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
+// Checker checks answers by the plugins that are offered now.
+type Checker struct {
+	Offers     *offer.Offers
+	FrameBytes int
+}
+
 // RepliesTo validates the answers of a request to a run's interrupts and prepares them for the decision, which refuses answers to
 // unknown interrupts. Its refusals have the place in the request's body.
-func (o *Offers) RepliesTo(run *data.RunHead, all []data.Interrupt, entries []agui.ResumeEntry, by Responder) ([]decide.Reply, error) {
+func (c Checker) RepliesTo(run *data.RunHead, all []data.Interrupt, entries []agui.ResumeEntry, by Responder) ([]decide.Reply, error) {
 	replies := make([]decide.Reply, len(entries))
 	size := 0
 	answers := make(map[string]bool, len(entries))
@@ -41,12 +49,12 @@ func (o *Offers) RepliesTo(run *data.RunHead, all []data.Interrupt, entries []ag
 					return nil, err
 				}
 			}
-			if err := o.checkAnswer(run.Project, in, &e, fmt.Sprintf("/resume/%d", i)); err != nil {
+			if err := c.checkAnswer(run.Project, in, &e, fmt.Sprintf("/resume/%d", i)); err != nil {
 				return nil, err
 			}
 		}
-		if size += len(e.Payload); size > tail.MaxMessages(o.frameBytes) { // one RUN_STARTED has all answers
-			return nil, data.Refuse(data.KindTooLarge, "messages_too_large", "The answers of a request may hold %d bytes", tail.MaxMessages(o.frameBytes))
+		if size += len(e.Payload); size > tail.MaxMessages(c.FrameBytes) { // one RUN_STARTED has all answers
+			return nil, data.Refuse(data.KindTooLarge, "messages_too_large", "The answers of a request may hold %d bytes", tail.MaxMessages(c.FrameBytes))
 		}
 		if e.Status == data.InterruptCancelled {
 			e.Payload = nil // it was not checked
@@ -58,7 +66,7 @@ func (o *Offers) RepliesTo(run *data.RunHead, all []data.Interrupt, entries []ag
 }
 
 // checkAnswer validates an answer against its question. place is a JSON pointer to the answer in the request's body.
-func (o *Offers) checkAnswer(project string, in *data.Interrupt, e *agui.ResumeEntry, place string) error {
+func (c Checker) checkAnswer(project string, in *data.Interrupt, e *agui.ResumeEntry, place string) error {
 	switch {
 	case e.Status == data.InterruptCancelled:
 		return nil
@@ -89,7 +97,7 @@ func (o *Offers) checkAnswer(project string, in *data.Interrupt, e *agui.ResumeE
 	if edit := answerersOf(in).Edit; in.Tool == "" || edit != nil && !*edit {
 		return misplaced(place+"/payload/editedArgs", "invalid_arguments", "What is approved here cannot be edited")
 	}
-	if err := o.checkEdit(project, in.Tool, given.EditedArgs); err != nil {
+	if err := c.checkEdit(project, in.Tool, given.EditedArgs); err != nil {
 		return misplaced(place+"/payload/editedArgs"+placeOf(err), "invalid_arguments", "The edited arguments of %s do not fit: %s", in.Tool, err)
 	}
 	return nil
@@ -97,20 +105,18 @@ func (o *Offers) checkAnswer(project string, in *data.Interrupt, e *agui.ResumeE
 
 // checkEdit validates edited arguments against the schema of the tool, or of the agent called as a tool. It accepts any object for a
 // tool that is no longer offered: the call itself fails then.
-func (o *Offers) checkEdit(project, name string, args json.RawMessage) error {
-	own := o.current()
-	offered := own.plugins.For(project)
+func (c Checker) checkEdit(project, name string, args json.RawMessage) error {
+	own := c.Offers.Current()
+	offered := own.Plugins.For(project)
 	if tool, ok := offered.Tool(name); ok {
-		_, err := own.graphs.FitArgs(tool, args)
+		_, err := own.Graphs.FitArgs(tool, args)
 		return err
 	}
 	if _, ok := offered.Agent(name); !ok {
 		return nil
 	}
-	if _, ok := queryOf(args); !ok {
-		return errNoQuery
-	}
-	return nil
+	_, err := graph.AgentQuery(args)
+	return err
 }
 
 // placeOf returns the JSON pointer of a schema violation, or "".
@@ -127,8 +133,8 @@ func misplaced(place, code, format string, args ...any) error {
 	return refusal
 }
 
-// taken is an accepted answer, as the interrupt's row stores it.
-type taken struct {
+// Taken is an accepted answer, as the interrupt's row stores it.
+type Taken struct {
 	Entry     agui.ResumeEntry `json:"entry"`               // as RUN_STARTED shows it
 	MessageID string           `json:"messageId,omitempty"` // of the client's tool message, when that is the answer
 
@@ -136,16 +142,16 @@ type taken struct {
 }
 
 // takenFrom stamps an answer with its author and time. by is nil for the server's own answer to an expired interrupt.
-func takenFrom(e agui.ResumeEntry, by *Responder, at time.Time) taken {
+func takenFrom(e agui.ResumeEntry, by *Responder, at time.Time) Taken {
 	e.Metadata = data.MustJSON(struct {
 		By *Responder `json:"by,omitempty"`
 		At string     `json:"at"`
 	}{by, at.UTC().Format(time.RFC3339Nano)})
-	return taken{Entry: e}
+	return Taken{Entry: e}
 }
 
-// takenOf returns the answer in an interrupt's row. A row without one has expired.
-func takenOf(in *data.Interrupt) (t taken, err error) {
+// Of returns the answer in an interrupt's row. A row without one has expired.
+func Of(in *data.Interrupt) (t Taken, err error) {
 	if in.Payload != nil {
 		err = json.Unmarshal(in.Payload, &t)
 		return t, err
@@ -157,21 +163,22 @@ func takenOf(in *data.Interrupt) (t taken, err error) {
 	return takenFrom(agui.ResumeEntry{InterruptID: in.ID, Status: data.InterruptCancelled}, nil, at), nil
 }
 
-// Expired is the server's answer to a question that has expired. Its row gets none: see takenOf.
+// Expired is the server's answer to a question that has expired. Its row gets none: see Of.
 func Expired(in *data.Interrupt) decide.Reply {
-	r := replyTo(in, taken{Entry: agui.ResumeEntry{InterruptID: in.ID, Status: data.InterruptCancelled}})
+	r := replyTo(in, Taken{Entry: agui.ResumeEntry{InterruptID: in.ID, Status: data.InterruptCancelled}})
 	r.Payload = nil
 	return r
 }
 
-func replyTo(in *data.Interrupt, t taken) decide.Reply {
+func replyTo(in *data.Interrupt, t Taken) decide.Reply {
 	e := &t.Entry
 	r := decide.Reply{Interrupt: in.ID}
 	switch {
 	case !in.Frontend:
 		r.Output = data.MustJSON(plugins.Answer{Cancelled: e.Status == data.InterruptCancelled, Payload: e.Payload})
 	case e.Status == data.InterruptCancelled:
-		r.Output = resultOf(in, failure("declined", "The client declined the call"))
+		why := &agui.OutputError{Code: "declined", Message: "The client declined the call"}
+		r.Output = resultOf(in, agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: why.Message, Error: why})
 	case t.result != nil:
 		r.Output = resultOf(in, *t.result)
 	default:
@@ -181,13 +188,13 @@ func replyTo(in *data.Interrupt, t taken) decide.Reply {
 	return r
 }
 
-// answersIn returns the answers for the next RUN_STARTED. It leaves out tool messages of the client: their TOOL_CALL_RESULT has them.
-func answersIn(all []data.Interrupt) (list []agui.ResumeEntry) {
+// Entries returns the answers for the next RUN_STARTED. It leaves out tool messages of the client: their TOOL_CALL_RESULT has them.
+func Entries(all []data.Interrupt) (list []agui.ResumeEntry) {
 	for i := range all {
 		if all[i].Status != data.InterruptAnswered {
 			continue
 		}
-		if t, err := takenOf(&all[i]); err == nil && t.MessageID == "" {
+		if t, err := Of(&all[i]); err == nil && t.MessageID == "" {
 			list = append(list, t.Entry)
 		}
 	}
@@ -219,8 +226,7 @@ func frontendOutput(m *agui.Message) *agui.ToolOutput {
 	return out
 }
 
-// byCall returns the open interrupts that results of calls answer: calls of the client's tools, and questions about calls that are no
-// approvals.
+// byCall returns the open interrupts that results of calls answer: calls of the client's tools, and questions about calls that are no approvals.
 func byCall(all []data.Interrupt) map[string]*data.Interrupt {
 	open := make(map[string]*data.Interrupt)
 	for i := range all {
@@ -247,11 +253,10 @@ func payloadOf(m *agui.Message) json.RawMessage {
 	return data.MustJSON(text)
 }
 
-// AnswersOf prepares the answers in a request for a run of the thread, nil when there are none: the entries of its resume,
-// and its messages with results of the client's own tools or of calls about which a worker asks. known has the ids of the messages that
-// the thread already has.
-func (o *Offers) AnswersOf(
-	ctx context.Context, r data.ByKey, threadKey int64, resume []agui.ResumeEntry, msgs []agui.Message, known map[string]bool, by Responder,
+// Find prepares the answers in a request for a run of the thread, nil when there are none: the entries of its resume, and its messages with results
+// of the client's own tools or of calls about which a worker asks. known has the ids of the messages that the thread already has.
+func (c Checker) Find(
+	ctx context.Context, r data.Reader, threadKey int64, resume []agui.ResumeEntry, msgs []agui.Message, known map[string]bool, by Responder,
 ) (*decide.Answers, error) {
 	if len(resume) == 0 && !slices.ContainsFunc(msgs, func(m agui.Message) bool { return m.Role == agui.RoleTool }) {
 		return nil, nil
@@ -269,7 +274,7 @@ func (o *Offers) AnswersOf(
 		return nil, err
 	}
 	a := &decide.Answers{Run: open[i].Key}
-	if a.Replies, err = o.RepliesTo(&open[i], all, resume, by); err != nil {
+	if a.Replies, err = c.RepliesTo(&open[i], all, resume, by); err != nil {
 		return nil, err
 	}
 	asked := byCall(all)
@@ -280,7 +285,7 @@ func (o *Offers) AnswersOf(
 			continue
 		}
 		if !in.Frontend {
-			said, err := o.RepliesTo(&open[i], all, []agui.ResumeEntry{{InterruptID: in.ID, Status: data.InterruptResolved, Payload: payloadOf(m)}}, by)
+			said, err := c.RepliesTo(&open[i], all, []agui.ResumeEntry{{InterruptID: in.ID, Status: data.InterruptResolved, Payload: payloadOf(m)}}, by)
 			if refusal, ok := errors.AsType[*data.Error](err); ok && refusal.Place != "" {
 				refusal.Place = fmt.Sprintf("/messages/%d/content", j)
 			}
@@ -301,91 +306,4 @@ func (o *Offers) AnswersOf(
 		return nil, nil
 	}
 	return a, nil
-}
-
-// Responder identifies the author of an answer.
-type Responder struct {
-	User string `json:"user"`
-	Role string `json:"role"`
-
-	Operates    bool `json:"-"` // may answer questions for operators
-	Administers bool `json:"-"` // may answer questions for admins
-	Alone       bool `json:"-"` // there are no accounts, so there is no other to answer
-}
-
-// answerers is the part of a question's metadata that says who may answer it. Everybody may cancel it who may cancel the run.
-type answerers struct {
-	By   string `json:"by,omitempty"`   // the lowest role: plugins.ByOperator or ByAdmin; everybody by default
-	Not  string `json:"not,omitempty"`  // requester: the user who has started the run
-	Edit *bool  `json:"edit,omitempty"` // false if the arguments may not be edited
-}
-
-const notRequester = "requester"
-
-// forApprover adds the answerers to a question's metadata.
-func forApprover(metadata json.RawMessage, by plugins.Approver) json.RawMessage {
-	var all map[string]json.RawMessage // the arguments among it as they were written
-	if json.Unmarshal(metadata, &all) != nil {
-		return metadata
-	}
-	if by.By != "" && by.By != plugins.ByUser {
-		all["by"] = data.MustJSON(by.By)
-	}
-	if by.NotRequester {
-		all["not"] = data.MustJSON(notRequester)
-	}
-	if by.NoEdit {
-		all["edit"] = data.MustJSON(false)
-	}
-	return data.MustJSON(all)
-}
-
-// answerersOf returns the part of a question's metadata about its answerers.
-func answerersOf(in *data.Interrupt) (by answerers) {
-	var asks struct {
-		Metadata json.RawMessage `json:"metadata"`
-	}
-	if in.Body != nil && json.Unmarshal(in.Body, &asks) == nil {
-		by, _ = readAnswerers(asks.Metadata)
-	}
-	return by
-}
-
-// readAnswerers reads answerers. It fails if their words do not exist, because everybody might answer then.
-func readAnswerers(metadata json.RawMessage) (by answerers, err error) {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(metadata, &members) != nil {
-		return by, nil // it is no object
-	}
-	for name, into := range map[string]any{"by": &by.By, "not": &by.Not, "edit": &by.Edit} {
-		if raw, ok := members[name]; ok && json.Unmarshal(raw, into) != nil {
-			return by, fmt.Errorf("metadata.%s has another type", name)
-		}
-	}
-	switch {
-	case by.By != "" && by.By != plugins.ByUser && by.By != plugins.ByOperator && by.By != plugins.ByAdmin:
-		return by, errors.New("metadata.by must be user, operator or admin")
-	case by.Not != "" && by.Not != notRequester:
-		return by, errors.New("metadata.not must be requester")
-	}
-	return by, nil
-}
-
-var (
-	errOperators = data.Refuse(data.KindForbidden, "operators_only", "Only an operator may answer this question; you may cancel it")
-	errAdmins    = data.Refuse(data.KindForbidden, "admins_only", "Only an admin may answer this question; you may cancel it")
-	errRequester = data.Refuse(data.KindForbidden, "not_requester", "You have started the run, and somebody else must answer this question; you may cancel it")
-)
-
-// MayAnswer returns the reason why a person may not answer a question of a user's run, or nil.
-func MayAnswer(in *data.Interrupt, user string, by Responder) error {
-	switch asks := answerersOf(in); {
-	case asks.By == plugins.ByAdmin && !by.Administers:
-		return errAdmins
-	case asks.By == plugins.ByOperator && !by.Operates:
-		return errOperators
-	case asks.Not == notRequester && by.User == user && !by.Alone:
-		return errRequester
-	}
-	return nil
 }
