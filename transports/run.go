@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -55,7 +56,7 @@ func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) e
 		tie.Release()
 		return s.interrupt(w, r.log(s.log), err, r.Projection, r.Framing)
 	}
-	shown := &attended{RunCursor: cur, w: w}
+	shown := &attended{RunCursor: cur, w: w, tie: tie}
 	if r.Started.Status != runtime.Running || cur.Waits() { // otherwise the head is sent with the first events
 		err = w.Flush()
 	}
@@ -87,6 +88,7 @@ func (r *RunStream) log(log *slog.Logger) *slog.Logger {
 type attended struct {
 	*runtime.RunCursor
 	w    *stream.Writer
+	tie  *ownership.Tie // until the run is parked
 	asks bool // the last event that it returned ends the span with a question
 }
 
@@ -96,6 +98,9 @@ func (a *attended) Next(ctx context.Context) ([]*runtime.Record, error) {
 	recs, err := a.RunCursor.Next(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(recs, (*runtime.Record).Parks) {
+		a.tie.Release()
 	}
 	if a.asks = asks(recs[len(recs)-1].Event); a.asks && a.w.Gone() {
 		return nil, stream.ErrGone

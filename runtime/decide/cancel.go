@@ -8,7 +8,7 @@ type Cancel struct {
 	Thread, Run int64
 	Project     string // required project; empty for any
 	Generation  int    // required generation, 0 for any; ErrMoved for another
-	Until       int64  // ErrMoved if a span of the run has closed at this event or later; 0 for no check
+	Until       int64  // ErrMoved if a span of the run has closed at this event or later, or the run is parked; 0 for no check
 	Instance    string // of the sender, which asks the others; empty if there are none
 	By
 }
@@ -34,7 +34,7 @@ func (c *Cancel) decide(d *decision) error {
 		return err
 	}
 	switch {
-	case c.Moved(run):
+	case c.Moved(run), c.Until != 0 && run.Unowned():
 		return ErrMoved
 	case run.Status == data.Cancelled:
 		d.out.Run = *run

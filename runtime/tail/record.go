@@ -82,6 +82,12 @@ const recordBytes = 320
 // Terminal reports whether the event ends a span of a run.
 func (r *Record) Terminal() bool { return r.terminal }
 
+// Parks reports whether the event parks its run, which belongs to no connection from then on.
+func (r *Record) Parks() bool {
+	c, ok := r.Event.(agui.Custom)
+	return ok && c.Name == agui.ParkedEvent
+}
+
 // NewRecord returns the record of an event whose stored form has size bytes.
 func NewRecord(id, runKey int64, ev agui.Event, size int) *Record {
 	return &Record{ID: id, RunKey: runKey, Event: ev, size: size, terminal: terminal(ev.Type())}

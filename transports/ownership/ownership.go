@@ -248,11 +248,14 @@ func (t *Tie) Drop(cur *runtime.RunCursor) {
 	})
 }
 
-// wait cancels the run if the grace passes before the run ends or is answered. It retries while the database is unavailable.
+// wait cancels the run if the grace passes before the run ends, is parked or is answered. It retries while the database is unavailable.
 func (t *Tie) wait(ctx context.Context, cur *runtime.RunCursor) {
-	err := error(nil)
-	for err == nil {
-		_, err = cur.Next(ctx)
+	recs, err := cur.Next(ctx)
+	for ; err == nil; recs, err = cur.Next(ctx) {
+		if slices.ContainsFunc(recs, (*runtime.Record).Parks) {
+			t.End()
+			return
+		}
 	}
 	if errors.Is(err, io.EOF) && !t.unanswered(ctx, cur) {
 		t.End()

@@ -37,7 +37,7 @@ export function Composer({ text, files, setFiles, change, ask, open, stop, worke
     f.style.height = "auto";
     f.style.height = `${Math.min(f.scrollHeight + 2, 260)}px`;
   }, [text]);
-  const waits = open.some((r) => r.status === "WAITING");
+  const waits = open.some((r) => r.status === "WAITING" && r.interrupts.length > 0);
   const nothing = text.trim() === "" && files.length === 0 && !staged && begun <= 0 && worker.kind === "agent";
   const blocked = nothing || begun < 0 || waits || ask.busy || loading > 0 || worker.name === "";
   const send = () => {

@@ -95,6 +95,7 @@ function Why({ run, waiting: { reason, behind, position = 0 } }: { run: Run; wai
     server_limit: "the server executes as many runs as it may",
     no_server: "no server offers what it needs",
     provider_pace: "the model’s provider takes no calls",
+    time: "as its agent has asked",
     thread_busy: "",
     thread_waiting: "",
   };
