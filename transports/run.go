@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -45,7 +46,8 @@ func (s *Streams) ServeRun(c *fiber.Ctx, r RunStream) error {
 
 // ShowRun writes the events of ServeRun to w. It returns when all are written, or with stream.ErrGone.
 func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) error {
-	defer s.rt.Logs.ShowRun()()
+	shows := sync.OnceFunc(s.rt.Logs.ShowRun())
+	defer shows()
 	w.Describe("run", r.Started.RunID, "thread", r.Started.ThreadID, "user", r.Caller.User(), "project", r.Caller.Project())
 	tie := (*ownership.Tie)(nil)
 	if !r.Background {
@@ -56,7 +58,7 @@ func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) e
 		tie.Release()
 		return s.interrupt(w, r.log(s.log), err, r.Projection, r.Framing)
 	}
-	shown := &attended{RunCursor: cur, w: w, tie: tie}
+	shown := &attended{RunCursor: cur, w: w, tie: tie, parked: shows}
 	if r.Started.Status != runtime.Running || cur.Waits() { // otherwise the head is sent with the first events
 		err = w.Flush()
 	}
@@ -87,9 +89,11 @@ func (r *RunStream) log(log *slog.Logger) *slog.Logger {
 // attended is the cursor of a run whose questions are shown to the client of a stream.
 type attended struct {
 	*runtime.RunCursor
-	w    *stream.Writer
-	tie  *ownership.Tie // until the run is parked
-	asks bool // the last event that it returned ends the span with a question
+	w   *stream.Writer
+	tie *ownership.Tie // until the run is parked
+
+	parked func() // called when it is
+	asks   bool   // the last event that it returned ends the span with a question
 }
 
 // Next is the run's cursor's. If a question ends the span and the client has disconnected, it fails with stream.ErrGone: a write
@@ -101,6 +105,7 @@ func (a *attended) Next(ctx context.Context) ([]*runtime.Record, error) {
 	}
 	if slices.ContainsFunc(recs, (*runtime.Record).Parks) {
 		a.tie.Release()
+		a.parked()
 	}
 	if a.asks = asks(recs[len(recs)-1].Event); a.asks && a.w.Gone() {
 		return nil, stream.ErrGone

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -233,6 +234,9 @@ func (h *host) Ask(ctx context.Context, u plugins.Use, q agui.Interrupt) (answer
 	return answer, plugins.ErrWaiting
 }
 
+// shortWait is the longest wait in which a worker stays at work.
+const shortWait = 2 * time.Second
+
 // Wait waits until the session has moved its clock to the time.
 func (h *host) Wait(ctx context.Context, u plugins.Use, w plugins.Wait) error {
 	h.s.mu.Lock()
@@ -250,9 +254,12 @@ func (h *host) Wait(ctx context.Context, u plugins.Use, w plugins.Wait) error {
 	} else if err := json.Unmarshal(rec.output, &until); err != nil {
 		return err
 	}
-	if until.After(h.s.now()) {
+	switch left := until.Sub(h.s.now()); {
+	case left >= shortWait:
 		h.s.rest(until)
 		return plugins.ErrWaiting
+	case left > 0:
+		h.s.slept += left
 	}
 	return h.keep(rec, rec.output, len(h.s.events))
 }

@@ -29,8 +29,9 @@ type Group struct {
 	Log     func() *slog.Logger
 	Running sync.WaitGroup // the calls, and the run's other goroutines
 
-	mu  sync.Mutex // guards all, and call.abandoned
-	all map[*call]struct{}
+	mu   sync.Mutex // guards the fields below, and call.abandoned
+	all  map[*call]struct{}
+	gone chan struct{} // closed when an abandoned call returns; nil if nobody waits
 }
 
 // call is a call of a worker or a tool.
@@ -89,6 +90,10 @@ func (g *Group) returned(c *call) {
 	g.mu.Lock()
 	delete(g.all, c)
 	late := c.abandoned
+	if late && g.gone != nil {
+		close(g.gone)
+		g.gone = nil
+	}
 	g.mu.Unlock()
 	if late {
 		g.Counts.Lingering.Add(-1)
@@ -114,6 +119,21 @@ func (g *Group) abandon(c *call) {
 	}
 	g.Log().Warn("what ignores its context is abandoned", c.kind, c.name, "after", time.Since(c.began).Round(time.Millisecond).String(),
 		"help", "let it return when its context ends; until then its run keeps its slot")
+}
+
+// Linger returns a channel that is closed when an abandoned call returns, nil if there is none.
+func (g *Group) Linger() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for c := range g.all {
+		if c.abandoned {
+			if g.gone == nil {
+				g.gone = make(chan struct{})
+			}
+			return g.gone
+		}
+	}
+	return nil
 }
 
 // AbandonAll abandons all calls of the run.

@@ -2,7 +2,6 @@ package exec
 
 import (
 	"context"
-	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/commit"
@@ -41,7 +40,7 @@ func (l *Live) Claim(ctx context.Context, th *data.Thread, run *data.Run, queued
 
 // begins makes the run live and executes it, as decided.
 func (l *Live) begins(out *decide.Decided) {
-	l.run.RunHead, l.out.began = out.Run, time.Now()
+	l.run.RunHead = out.Run
 	l.offer = l.cfg.Offers.Hold()
 	ctx, traced := l.cfg.Tracer.Begin(l.cfg.Tracer.Within(l.cfg.Abandoned, l.Input.Trace), l.op(observe.OpRun, l.run.WorkflowID, ""))
 	l.traced = traced

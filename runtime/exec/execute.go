@@ -64,7 +64,7 @@ func (l *Live) execute() {
 		return
 	}
 	results := make(chan nodeResult, len(l.out.nodes.Graph.Nodes))
-	var rests []resting
+	var rests, asleep []resting // asleep: those that ask too, which go on in another span
 	for running := 0; ; {
 		if limit.Err() != nil { // before any error that its workers return because of it
 			l.overrun(context.Cause(limit))
@@ -95,16 +95,20 @@ func (l *Live) execute() {
 				results <- r
 			})
 		}
-		if running == 0 {
-			l.pause(rests)
+		lingers := l.calls.Linger()
+		if running == 0 && (len(rests) == 0 || lingers == nil) { // an abandoned call keeps the run's slot
+			l.pause(rests, asleep)
 			return
 		}
 		select {
 		case <-nextDue(rests, l.out.now()):
+		case <-lingers:
 		case r := <-results:
 			running--
 			l.handOver()
-			if r.rests != nil {
+			if r.rests != nil && r.waiting {
+				asleep = append(asleep, *r.rests)
+			} else if r.rests != nil {
 				rests = append(rests, *r.rests)
 			}
 			if r.failed != nil && limit.Err() == nil {

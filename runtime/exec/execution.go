@@ -195,10 +195,14 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	}
 	x.s.w.Ended = true
 	x.l.out.turn.Broadcast()
-	if until, rests := x.l.out.naps[x.st.Number]; rests && errors.Is(err, plugins.ErrWaiting) && !x.l.out.journal.Asks(x.st.Number) {
-		return x.rest(it, until)
-	}
 	var r nodeResult
+	if until, rests := x.l.out.naps[x.st.Number]; rests && errors.Is(err, plugins.ErrWaiting) {
+		r.rests = &resting{x, until}
+		if !x.l.out.journal.Asks(x.st.Number) {
+			x.rest(it)
+			return r
+		}
+	}
 	switch {
 	case errors.Is(err, plugins.ErrWaiting):
 		x.l.out.nodes.Wait(x.st)

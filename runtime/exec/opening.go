@@ -236,6 +236,11 @@ func (o *opening) asked(ctx context.Context) ([]data.Interrupt, error) {
 	return asked, err
 }
 
+// due reports whether a wait of a step has ended, so far as its end has queued the run.
+func (o *opening) due(step int) bool {
+	return o.row.Waits != nil && o.l.out.journal.Due(step, o.row.Waits.Due)
+}
+
 // answered opens the span of an answer: waiting steps continue, and a client's answers for its own tools become results.
 func (o *opening) answered(all []data.Interrupt) error {
 	var owed []string
@@ -248,7 +253,7 @@ func (o *opening) answered(all []data.Interrupt) error {
 		}
 	}
 	o.l.out.span.Ver.Owe(owed...)
-	for _, st := range o.l.out.nodes.Resume(all) {
+	for _, st := range o.l.out.nodes.Resume(all, o.due) {
 		o.it.Rows = append(o.it.Rows, o.l.out.nodes.Rows(st)...)
 		if err := o.l.out.span.Stage(o.it, agui.StepStarted{Base: agui.Base{Agent: o.l.out.nodes.Graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
 			return err

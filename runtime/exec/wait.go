@@ -100,14 +100,13 @@ type resting struct {
 }
 
 // rest closes, in it, what the worker has left open, so that it can be called again with its records. out.mu is held.
-func (x *execution) rest(it *commit.Item, until time.Time) nodeResult {
+func (x *execution) rest(it *commit.Item) {
 	x.l.out.nodes.Wait(x.st)
 	it.Rows = append(it.Rows, x.l.out.nodes.Rows(x.st)...)
 	if err := (&repair{l: x.l, it: it, em: &x.s.em}).interrupt(); err != nil {
 		x.l.log().Error("step could not be interrupted", "error", err)
 	}
 	x.l.cfg.Commits.Add(it)
-	return nodeResult{rests: &resting{x, until}}
 }
 
 // due removes and returns the nodes whose time has come.
@@ -145,8 +144,8 @@ func nextDue(list []resting, now time.Time) <-chan time.Time {
 }
 
 // pause ends the run's work: it has completed, waits for an answer, or is parked.
-func (l *Live) pause(list []resting) {
-	w := waitsOf(list)
+func (l *Live) pause(rests, asleep []resting) {
+	w := waitsOf(slices.Concat(rests, asleep))
 	l.out.mu.Lock()
 	asks := l.out.journal.Asking()
 	l.out.mu.Unlock()
@@ -156,7 +155,7 @@ func (l *Live) pause(list []resting) {
 		}
 		return
 	}
-	l.suspend(list)
+	l.suspend(rests)
 	e := l.out.completed()
 	e.waits = w
 	l.Settle(e)

@@ -40,7 +40,7 @@ type writer struct {
 
 	interruptions int // of its workers and tools since its last record
 
-	began  time.Time         // when the run was claimed, by this process's clock
+	began  time.Time         // just before the run was claimed, by this process's clock
 	naps   map[int]time.Time // by step: the first end of a wait of its worker
 	parked *commit.Item      // that parks the run, with mark; nil for a run that another server takes over at once
 	waits  *data.Waits       // of the parked run
@@ -53,7 +53,7 @@ type writer struct {
 // open prepares the writer of a run, but for its span and nodes.
 func (w *writer) open(cfg *Config, run *data.Run, broken func(error)) {
 	w.cfg, w.run, w.journal, w.released, w.turn.L = cfg, run, journal.New(), run.Releases(), &w.mu
-	w.naps = make(map[int]time.Time)
+	w.naps, w.began = make(map[int]time.Time), time.Now()
 	w.source = cfg.Commits.Source(w.owner(), broken)
 	if !cfg.NoPrompts {
 		w.prompts = prompts.New(run)

@@ -157,6 +157,17 @@ func (j *Journal) Asks(step int) bool {
 	return false
 }
 
+// Due reports whether a wait of a step has its end at a time or before.
+func (j *Journal) Due(step int, now time.Time) bool {
+	for at, m := range j.records {
+		var until time.Time
+		if at.step == step && !m.Done && strings.HasPrefix(lastSegment(at.name), "wait#") && json.Unmarshal(m.Output, &until) == nil && !until.After(now) {
+			return true
+		}
+	}
+	return false
+}
+
 // Asking reports whether any question is open.
 func (j *Journal) Asking() bool { return len(j.questions) > 0 }
 

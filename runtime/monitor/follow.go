@@ -232,7 +232,7 @@ func (fo *follower) join(ctx context.Context, th *data.ThreadHead, key int64) er
 	if errors.Is(err, data.ErrNotFound) {
 		return nil
 	}
-	if err != nil || run.Status != data.Running {
+	if err != nil || run.Status != data.Running && !run.Unowned() {
 		return err
 	}
 	fd.run, fd.open = watch(&run, cmp.Or(run.SpanName, run.ID), fd.id), true

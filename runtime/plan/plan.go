@@ -237,8 +237,8 @@ func (p *Plan) Rouse(asks func(step int) bool) (steps []*data.Step) {
 }
 
 // Resume sets the waiting nodes that have something to do to running, and returns their steps. A node stays as it is while it has open
-// questions and no answer, of its own or to a question of the run.
-func (p *Plan) Resume(all []data.Interrupt) []*data.Step {
+// questions and no answer, of its own or to a question of the run, unless a wait of it is due.
+func (p *Plan) Resume(all []data.Interrupt, due func(step int) bool) []*data.Step {
 	open, answered := make(map[int]bool), make(map[int]bool)
 	for i := range all {
 		switch all[i].Status {
@@ -248,7 +248,7 @@ func (p *Plan) Resume(all []data.Interrupt) []*data.Step {
 			answered[all[i].Step] = true
 		}
 	}
-	return p.Rouse(func(step int) bool { return open[step] && !answered[step] && !answered[0] })
+	return p.Rouse(func(step int) bool { return open[step] && !answered[step] && !answered[0] && !due(step) })
 }
 
 // Limits of the latest progress messages in a node's row.

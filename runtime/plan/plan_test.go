@@ -137,7 +137,7 @@ func TestPlan_ResumesAnsweredSteps(t *testing.T) {
 		p.Wait(enter(p, run, 1))
 		check(t, "due while they wait", due(t, p), "")
 		var got []string
-		for _, st := range p.Resume(test.asked) {
+		for _, st := range p.Resume(test.asked, func(int) bool { return false }) {
 			got = append(got, st.NodeID)
 		}
 		slices.Sort(got)

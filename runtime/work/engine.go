@@ -367,7 +367,7 @@ func (en *Engine) show(batch []*commit.Item) {
 		}
 		en.cfg.Logs.Deliver(thread, it.Records, rows, change)
 		en.link.News(thread)
-		if _, released := it.Command.(*decide.Release); released {
+		if _, released := it.Command.(*decide.Release); released && it.Out != nil && it.Out.Run.Status == data.Running {
 			en.link.HintAll(bus.Orphans)
 		}
 		if out := it.Out; out != nil && out.Removed != nil {

@@ -28,6 +28,9 @@ func (en *Engine) wake() {
 			return
 		case <-tick.C:
 		}
+		if en.Stopping() { // others have the duty
+			return
+		}
 		if !mine {
 			mine, _ = en.store.Members().TakeDuty(en.abandoned, dutyWakes)
 		}

@@ -199,15 +199,16 @@ func (k copilotKit) cancel(ctx context.Context, who runtime.Caller, thread, name
 	return stopped, nil
 }
 
-// open lists the thread's open run of that name or, without one, all that are queued or running, newest first.
+// open lists the thread's open run of that name or, without one, all that keep it busy, newest first.
 func (k copilotKit) open(ctx context.Context, who runtime.Caller, th *runtime.Thread, name string) ([]runtime.Run, error) {
 	if name == "" {
 		queued, err := k.Runtime.Runs.List(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Statuses: []runtime.Status{runtime.Queued}, Limit: maxStopped})
 		if err != nil {
 			return nil, err
 		}
-		running, err := k.Runtime.Runs.List(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Statuses: []runtime.Status{runtime.Running}, Limit: 1})
-		return slices.Concat(queued.Rows, running.Rows), err
+		begun, err := k.Runtime.Runs.List(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Statuses: []runtime.Status{runtime.Running, runtime.Waiting}, Limit: 1})
+		begun.Rows = slices.DeleteFunc(begun.Rows, func(r runtime.Run) bool { return !r.Busies() })
+		return slices.Concat(queued.Rows, begun.Rows), err
 	}
 	run, err := k.Runtime.Runs.Get(ctx, who, name)
 	if err != nil || run.ThreadKey != th.Key || run.Status.Final() {

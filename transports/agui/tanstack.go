@@ -289,19 +289,19 @@ func (t Transport) window(ctx context.Context, th *runtime.Thread, f runtime.Mes
 	}
 }
 
-// active returns the thread's running run, else its next queued one. It returns nil if there is none or a run is WAITING.
+// active returns the thread's run with an open span, else its next queued one. It returns nil if there is none or a run asks.
 func (t Transport) active(ctx context.Context, who runtime.Caller, th *runtime.Thread, snap *runtime.Snapshot) (*runtime.Run, error) {
-	if snap.Run != nil && snap.Run.Status == runtime.Waiting {
+	if snap.Run != nil && snap.Run.Status == runtime.Waiting && !snap.Run.Parked() {
 		return nil, nil
 	}
 	runs, err := t.Runtime.Runs.List(ctx, who, runtime.RunFilter{
-		ThreadKey: th.Key, Statuses: []runtime.Status{runtime.Queued, runtime.Running}, Limit: wire.MaxLimit,
+		ThreadKey: th.Key, Statuses: []runtime.Status{runtime.Queued, runtime.Running, runtime.Waiting}, Limit: wire.MaxLimit,
 	})
 	if err != nil || len(runs.Rows) == 0 {
 		return nil, err
 	}
 	run := &runs.Rows[len(runs.Rows)-1]
-	if i := slices.IndexFunc(runs.Rows, func(r runtime.Run) bool { return r.Status == runtime.Running }); i >= 0 {
+	if i := slices.IndexFunc(runs.Rows, func(r runtime.Run) bool { return r.Owner != "" }); i >= 0 {
 		run = &runs.Rows[i]
 	}
 	return run, nil

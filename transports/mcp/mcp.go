@@ -139,4 +139,4 @@ func (t Transport) server() *sdk.Server {
 
 const instructions = "Baton runs agents and workflows and keeps every event of them. start_agent_run starts a run and " +
 	"returns at once; get_agent_run_snapshot shows what has come of it, and get_agent_run_events what happens after " +
-	"that. A run whose status is WAITING asks something: list_agent_runs shows what, resume_agent_run answers."
+	"that. A run whose status is WAITING and that has interrupts asks something: list_agent_runs shows what, resume_agent_run answers."

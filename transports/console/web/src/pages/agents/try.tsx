@@ -78,7 +78,7 @@ function Outcome({ runId }: { runId: string }) {
       {run.error && <p className="wrap">{run.error.message}</p>}
       {over(run.status) && run.outputSummary !== null &&
         (typeof result === "object" && !isDigits(result) ? <JsonTree value={result} depth={3} /> : <pre className="code wraps">{run.outputSummary}</pre>)}
-      {run.status === "WAITING" && <Answer runId={run.id} user={run.user} interrupts={run.interrupts} />}
+      {run.status === "WAITING" && run.interrupts.length > 0 && <Answer runId={run.id} user={run.user} interrupts={run.interrupts} />}
     </div>
   );
 }
