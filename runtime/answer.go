@@ -45,7 +45,11 @@ func (rt *Runtime) ResumeOnce(ctx context.Context, c Caller, name string, entrie
 		if err != nil {
 			return Run{}, err
 		}
-		out, err := rt.work.Ask(quota.OwnerOf(run.Project, run.User), &decide.Resume{Thread: run.ThreadKey, Run: run.Key, Project: c.project, Replies: replies, Key: key, Limits: rt.limits(&run.RunHead), By: rt.by(c, "answer")})
+		out, err := rt.work.Ask(quota.OwnerOf(run.Project, run.User), &decide.Resume{Thread: run.ThreadKey, Run: run.Key, Project: c.project, Replies: replies, Key: key, Limits: rt.limits(&run.RunHead), By: rt.by(c, "answer")}, func(err error) {
+			if errors.Is(err, decide.ErrStale) {
+				_, _ = rt.ResumeOnce(context.Background(), c, name, entries, key)
+			}
+		})
 		if !errors.Is(err, decide.ErrStale) {
 			run.RunHead = out.Run
 			return run, unavailable(err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -122,6 +123,40 @@ func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 		b.wait(fmt.Sprint("after", i), runtime.Completed)
 	}
 	b.wait("before", runtime.Cancelled)
+}
+
+// Requests that begin one thread while the database does not answer all take effect later, although the first changes what the others were
+// prepared for.
+func TestRequestsThatMeetInASilentDatabaseTakeEffect(t *testing.T) {
+	t.Parallel()
+	worker := agent{"worker", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) { return agui.WorkerOutput{}, nil }}
+	b := open(t, runtime.Config{Patience: 2 * time.Second, Heartbeat: 20 * time.Millisecond}, worker)
+	f := &faulty{}
+	b.inject(f)
+	silent := make(chan struct{})
+	f.silent.Store(&silent)
+	late := make(chan string, 3)
+	var begun sync.WaitGroup
+	for i := range 3 {
+		run := fmt.Sprint("run", i)
+		begun.Go(func() {
+			_, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+				Agent: "worker", ThreadID: "main", RunID: run, Messages: user("go"), Late: func(s runtime.Started) { late <- s.RunID },
+			})
+			if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Code != "outcome_unknown" {
+				t.Errorf("%s: %v, want outcome_unknown", run, err)
+			}
+		})
+	}
+	begun.Wait()
+	f.silent.Store(nil)
+	close(silent)
+	for range 3 {
+		b.wait(<-late, runtime.Completed)
+	}
+	if runs, err := rows(b.Runs.List(t.Context(), local, runtime.RunFilter{Limit: 10})); err != nil || len(runs) != 3 {
+		t.Errorf("%d runs, %v", len(runs), err)
+	}
 }
 
 // A damaged database does not recover by itself: a request learns that instead of outcome_unknown.

@@ -24,7 +24,7 @@ func (s *starting) refused(ctx context.Context, why error) (Started, error) {
 	run := data.Run{RunHead: RunHead{ThreadKey: s.th.Key, Project: c.project, User: c.user, ID: req.RunID}}
 	out, err := s.rt.work.Ask(quota.OwnerOf(c.project, c.user), &decide.Start{
 		Thread: s.th, New: s.first, Run: run, Named: req.RunID != "", BodyHash: req.BodyHash, Key: req.Idempotency, Refused: refusal,
-	})
+	}, nil)
 	if err != nil {
 		return Started{}, unavailable(err)
 	}

@@ -61,7 +61,7 @@ type StartRequest struct {
 
 // StartRun starts a run, or continues a waiting one if the request answers its interrupts. It blocks until the run is
 // stored, and already claimed if its thread and a slot are free; with multitask interrupt or rollback it blocks until
-// the replaced runs are over. If it refuses, it fails with an *Error and nothing has changed, unless the Code is
+// the replaced runs are over, or the database is stuck. If it refuses, it fails with an *Error and nothing has changed, unless the Code is
 // outcome_unknown: then the run may still begin later, and the caller must not change any data that req refers to.
 func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (started Started, err error) {
 	if err := rt.Member.admits(c); err != nil {
@@ -88,7 +88,7 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (st
 		case err == nil:
 			return s.accepted(ctx, out)
 		case errors.Is(err, decide.ErrStale) && ctx.Err() == nil:
-		case errors.Is(err, ErrUnavailable) && attempt < readAttempts && ctx.Err() == nil: // nothing has been decided
+		case errors.Is(err, ErrUnavailable) && attempt < readAttempts && ctx.Err() == nil && rt.Member.admits(c) == nil: // nothing has been decided
 			commit.Pause(ctx, attempt)
 			attempt++
 		case prepared:
@@ -99,9 +99,16 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (st
 	}
 }
 
-// late answers a request that is accepted after StartRun has failed with outcome_unknown.
-func (s *starting) late(out *decide.Decided) {
-	if started, err := s.accepted(context.Background(), out); err == nil && s.req.Late != nil {
+// late ends a request after StartRun has failed with outcome_unknown: it was accepted, or the thread has changed meanwhile.
+func (s *starting) late(out *decide.Decided, err error) {
+	var started Started
+	switch {
+	case err == nil:
+		started, err = s.accepted(context.Background(), out)
+	case errors.Is(err, decide.ErrStale), errors.Is(err, decide.ErrUnknownMessage):
+		started, err = s.rt.StartRun(context.Background(), s.c, *s.req)
+	}
+	if err == nil && s.req.Late != nil {
 		s.req.Late(started)
 	}
 }

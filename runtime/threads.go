@@ -122,7 +122,7 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	if p.Metadata != nil {
 		patch.Metadata = *p.Metadata
 	}
-	if _, err := rt.work.Ask(quota.OwnerOf(c.project, c.user), patch); err != nil {
+	if _, err := rt.work.Ask(quota.OwnerOf(c.project, c.user), patch, nil); err != nil {
 		return ListedThread{}, unavailable(err)
 	}
 	return rt.Threads.listed(ctx, c, found.Key)

@@ -19,8 +19,8 @@ import (
 type dispatcher struct{ en *Engine }
 
 // Start decides a request for a run. It claims the run at once if a slot is free and, as far as this instance knows, no
-// other run of the thread comes first. If it fails with outcome_unknown and the request is accepted after all, it calls late.
-func (en *Engine) Start(ctx context.Context, c *decide.Start, late func(*decide.Decided)) (out *decide.Decided, err error) {
+// other run of the thread comes first. If it fails with outcome_unknown, it calls late with the outcome.
+func (en *Engine) Start(ctx context.Context, c *decide.Start, late func(*decide.Decided, error)) (out *decide.Decided, err error) {
 	var reserved *queue.Reservation
 	if c.Run.WorkflowID != "" && !en.Stopping() && (c.New || en.runs.on(c.Thread.Key) == nil) {
 		reserved = en.Queue.Admit(ctx, c)
@@ -29,8 +29,8 @@ func (en *Engine) Start(ctx context.Context, c *decide.Start, late func(*decide.
 		if reserved != nil && (err != nil || !out.Claimed) {
 			en.Queue.Release(reserved)
 		}
-		if reserved = nil; isLate && err == nil {
-			late(out)
+		if reserved = nil; isLate {
+			late(out, err)
 		}
 	}
 	if reserved != nil {
@@ -92,7 +92,7 @@ func (d dispatcher) Claim(head *data.RunHead, reserved *queue.Reservation) error
 		if en.Stopping() {
 			return commit.ErrStopping
 		}
-		err := en.claim(en.abandoned, head, reserved)
+		err := d.claim(en.abandoned, head, reserved)
 		switch {
 		case errors.Is(err, decide.ErrUncounted) && attempt < countAttempts:
 			commit.Pause(en.abandoned, attempt)
@@ -156,7 +156,8 @@ func (d dispatcher) pause(run *data.RunHead, err error) {
 }
 
 // claim begins or continues a queued run that has a reservation, or takes it over after a wait.
-func (en *Engine) claim(ctx context.Context, head *data.RunHead, reserved *queue.Reservation) error {
+func (d dispatcher) claim(ctx context.Context, head *data.RunHead, reserved *queue.Reservation) error {
+	en := d.en
 	var woken *data.Run
 	it, err := commit.RetryUnavailable(ctx, func() (it *commit.Item, err error) {
 		it, woken, err = en.claiming(ctx, head, reserved)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"github.com/batonrun/baton/runtime/commit"
@@ -39,9 +40,14 @@ func outcome(it *commit.Item) *decide.Decided {
 	return it.Out
 }
 
-// Ask is Decide for a request, which must not wait for a stuck database: Ask then fails with outcome_unknown.
-func (en *Engine) Ask(of quota.Owner, cmd decide.Command) (*decide.Decided, error) {
-	return ask(en, &commit.Item{Owner: of, Command: cmd}, nil)
+// Ask is Decide for a request, which must not wait for a stuck database: Ask then fails with outcome_unknown, and calls late with the error
+// of the decision. late may be nil.
+func (en *Engine) Ask(of quota.Owner, cmd decide.Command, late func(error)) (*decide.Decided, error) {
+	return ask(en, &commit.Item{Owner: of, Command: cmd}, func(_ *decide.Decided, err error, isLate bool) {
+		if isLate && late != nil {
+			late(err)
+		}
+	})
 }
 
 // ask is Ask for an item. It calls after, if not nil, with the outcome: before it returns, or late, if it has failed with outcome_unknown.
@@ -63,6 +69,11 @@ func ask(en *Engine, it *commit.Item, after func(out *decide.Decided, err error,
 		return settle(err, false)
 	case <-stuck:
 		go func() { // ends with the decision
+			defer func() {
+				if v := recover(); v != nil {
+					en.log.Error("a request that nobody waits for has panicked", "panic", v, "stack", string(debug.Stack()))
+				}
+			}()
 			if _, err := settle(<-done, true); err != nil && !commit.Unwritten(err) {
 				en.log.Error("a request that nobody waits for has failed", "error", err)
 			}

@@ -17,7 +17,8 @@ const restEach = 30 * time.Second
 
 // deleteRest completes the deletions of servers that have ended, as one instance of a cluster does. A large one takes minutes, in which this
 // instance takes runs over as always. deleteRest ends when the engine stops.
-func (en *Engine) deleteRest() {
+func (su *successor) deleteRest() {
+	en := su.en
 	mine := false
 	tick := time.NewTicker(sweepEach)
 	defer tick.Stop()
@@ -29,7 +30,7 @@ func (en *Engine) deleteRest() {
 		}
 		if now := time.Now(); mine && (now.After(next) || now.UnixNano() < en.searchUntil.Load()+int64(sweepEach)) { // an instance has ended
 			next = now.Add(restEach)
-			en.logUnshared(en.finishDeletions(en.abandoned))
+			en.logUnshared(su.finishDeletions(en.abandoned))
 		}
 		select {
 		case <-en.quit:
@@ -43,19 +44,19 @@ func (en *Engine) deleteRest() {
 
 // finishDeletions completes the deletions that an instance has begun which has ended, at the start of a single server before readers can
 // see the remaining rows.
-func (en *Engine) finishDeletions(ctx context.Context) error {
+func (su *successor) finishDeletions(ctx context.Context) error {
 	const limit = 100
 	var errs []error
 	for last := (data.Deletion{}); ; {
 		list, err := commit.RetryUnavailable(ctx, func() ([]data.Deletion, error) {
-			return en.store.Queue().Deletions(ctx, last.ThreadKey, last.RunKey, limit)
+			return su.en.store.Queue().Deletions(ctx, last.ThreadKey, last.RunKey, limit)
 		})
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 		for i := range list {
 			last = list[i]
-			if err := en.finishDeletion(&last); err != nil {
+			if err := su.finishDeletion(&last); err != nil {
 				errs = append(errs, fmt.Errorf("go on with a deletion: %w", err))
 			}
 		}
@@ -67,10 +68,10 @@ func (en *Engine) finishDeletions(ctx context.Context) error {
 
 // finishDeletion removes the rest of a run or a thread. If that has changed since, the deletion had failed with an error for
 // its caller, and the rest stays.
-func (en *Engine) finishDeletion(d *data.Deletion) error {
+func (su *successor) finishDeletion(d *data.Deletion) error {
 	for {
-		out, err := en.Decide(quota.Owner{}, &decide.Delete{
-			Thread: d.ThreadKey, Run: d.RunKey, Project: d.Project, Events: d.Events, Last: d.Last, Limit: en.cfg.DeletedAtOnce,
+		out, err := su.en.Decide(quota.Owner{}, &decide.Delete{
+			Thread: d.ThreadKey, Run: d.RunKey, Project: d.Project, Events: d.Events, Last: d.Last, Limit: su.en.cfg.DeletedAtOnce,
 		})
 		if refused, ok := errors.AsType[*data.Error](err); ok && refused.Kind != data.KindUnavailable && refused.Kind != data.KindOverloaded {
 			return nil
@@ -79,7 +80,7 @@ func (en *Engine) finishDeletion(d *data.Deletion) error {
 			return err
 		}
 		if !out.Removed.Left {
-			en.log.Info("deletion is finished that an earlier instance has begun", "project", d.Project)
+			su.en.log.Info("deletion is finished that an earlier instance has begun", "project", d.Project)
 			return nil
 		}
 	}

@@ -164,9 +164,9 @@ type Engine struct {
 	shown       atomic.Int64 // see Show
 	drained     atomic.Bool  // drain has returned
 	searchUntil atomic.Int64 // until when orphans are looked for often, because an instance has ended
-	nextExpiry  atomic.Int64 // when expire searches next, in Unix milliseconds
 
-	suspects suspects
+	successor successor
+	expiry    expiry
 
 	unsharedAt atomic.Int64 // the second in which logUnshared last logged
 }
@@ -177,6 +177,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg: cfg, store: cfg.Store, log: cfg.Log, link: cfg.Link, shared: cfg.Store.Shared(), runs: runs{live: make(map[int64]*exec.Live)},
 		quit: make(chan struct{}), fenced: make(chan struct{}),
 	}
+	en.successor.en, en.expiry.en = en, en
 	var err error
 	en.Offers, err = offer.New(cfg.Registry, cfg.Identity.Role == fleet.Gateway, cfg.Log, func() {
 		cfg.Offered(en.Offers.Plugins())
@@ -259,19 +260,19 @@ func (en *Engine) Begin(ctx context.Context) error {
 			return fmt.Errorf("meet the other servers: %w", err)
 		}
 	}
-	if err := en.recover(ctx); err != nil {
+	if err := en.successor.recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	if err := retry(func() error { return en.Queue.Count(ctx) }); err != nil {
 		return fmt.Errorf("count the queue: %w", err)
 	}
-	en.suspects.since = time.Now()
+	en.successor.suspects.since = time.Now()
 	en.Queue.Look(en.abandoned) // so that new runs know of those that wait
 	en.tasks.Go(func() { en.Queue.Run(en.abandoned) })
-	en.tasks.Go(en.expire)
-	en.tasks.Go(en.wake)
+	en.tasks.Go(en.expiry.expire)
+	en.tasks.Go(alarm{en}.ring)
 	if !en.shared {
-		en.tasks.Go(en.takeSuspects)
+		en.tasks.Go(en.successor.takeSuspects)
 	} else {
 		en.Fleet.Connect(func(kind bus.Kind, most int) []int64 {
 			if kind == bus.Watch {
@@ -280,8 +281,8 @@ func (en *Engine) Begin(ctx context.Context) error {
 			return en.cfg.Logs.Wanted(most)
 		})
 		en.tasks.Go(en.watch)
-		en.tasks.Go(en.share)
-		en.tasks.Go(en.deleteRest)
+		en.tasks.Go(en.successor.share)
+		en.tasks.Go(en.successor.deleteRest)
 		en.tasks.Go(en.look)
 	}
 	return nil
@@ -361,7 +362,7 @@ func (en *Engine) show(batch []*commit.Item) {
 				en.Budget.Raise(row)
 			case *data.Interrupt:
 				if row.ExpiresAt != nil {
-					en.expiresAt(*row.ExpiresAt)
+					en.expiry.expiresAt(*row.ExpiresAt)
 				}
 			}
 		}

@@ -2,6 +2,7 @@ package work
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/batonrun/baton/runtime/answer"
@@ -15,8 +16,15 @@ const (
 	expiredAtOnce = 100
 )
 
+// expiry ends the questions whose time is over.
+type expiry struct {
+	en   *Engine
+	next atomic.Int64 // when expire searches next, in Unix milliseconds
+}
+
 // expire answers interrupts that have expired, as one instance of a cluster does. It ends when the runtime stops.
-func (en *Engine) expire() {
+func (ex *expiry) expire() {
+	en := ex.en
 	mine := false
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -31,29 +39,29 @@ func (en *Engine) expire() {
 			mine, _ = en.store.Members().TakeDuty(en.abandoned, dutyExpiry)
 		}
 		now := time.Now()
-		if !mine || now.UnixMilli() < en.nextExpiry.Load() {
+		if !mine || now.UnixMilli() < ex.next.Load() {
 			continue
 		}
-		en.nextExpiry.Store(now.Add(expiryEach).UnixMilli())
+		ex.next.Store(now.Add(expiryEach).UnixMilli())
 		soon, err := en.store.Queue().Expired(en.abandoned, now.Add(expiryEach), expiredAtOnce)
 		if err != nil || len(soon) == expiredAtOnce { // readiness reports the error
-			en.nextExpiry.Store(0)
+			ex.next.Store(0)
 		}
 		for i := range soon {
 			if soon[i].ExpiresAt.After(now) {
-				en.expiresAt(*soon[i].ExpiresAt)
+				ex.expiresAt(*soon[i].ExpiresAt)
 				break
 			}
-			en.expireOne(&soon[i])
+			ex.expireOne(&soon[i])
 		}
 	}
 }
 
 // expiresAt has expire search no later than at a time.
-func (en *Engine) expiresAt(at time.Time) {
+func (ex *expiry) expiresAt(at time.Time) {
 	for ms := at.UnixMilli(); ; {
-		next := en.nextExpiry.Load()
-		if next <= ms || en.nextExpiry.CompareAndSwap(next, ms) {
+		next := ex.next.Load()
+		if next <= ms || ex.next.CompareAndSwap(next, ms) {
 			return
 		}
 	}
@@ -66,7 +74,8 @@ const (
 	dutyDeletions = "deletions of other servers"
 )
 
-func (en *Engine) expireOne(late *data.Interrupt) {
+func (ex *expiry) expireOne(late *data.Interrupt) {
+	en := ex.en
 	run, err := en.store.Run(en.abandoned, late.RunKey)
 	if err != nil {
 		return // the run is gone, or readiness reports it; the next tick tries again

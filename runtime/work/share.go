@@ -31,6 +31,12 @@ const (
 	takenAtOnce = 16
 )
 
+// successor takes over the runs and the deletions of instances that have ended.
+type successor struct {
+	en       *Engine
+	suspects suspects
+}
+
 // watch watches the other instances of a cluster, and wakes share when one has ended. It does nothing else: an instance that does not
 // look for a while fences no other, and counts as no successor. It ends when the engine stops.
 func (en *Engine) watch() {
@@ -57,7 +63,8 @@ func (en *Engine) watch() {
 }
 
 // share takes over the runs of instances that have ended, and fails those that no instance can execute. It ends when the engine stops.
-func (en *Engine) share() {
+func (su *successor) share() {
+	en := su.en
 	tick := time.NewTicker(watchEach / hurried)
 	defer tick.Stop()
 	next := time.Now()
@@ -68,7 +75,7 @@ func (en *Engine) share() {
 		case <-en.abandoned.Done(): // it was fenced
 			return
 		case <-en.Queue.Orphaned():
-			en.logUnshared(en.takeOrphans(en.abandoned))
+			en.logUnshared(su.takeOrphans(en.abandoned))
 			if en.Queue.OrphansWait() {
 				en.sleep(100 * time.Millisecond) // each run that ends has them looked for again
 			}
@@ -80,7 +87,7 @@ func (en *Engine) share() {
 		often := now.UnixNano() < en.searchUntil.Load()
 		if n%hurried > 0 {
 			if often {
-				en.logUnshared(en.takeOrphans(en.abandoned))
+				en.logUnshared(su.takeOrphans(en.abandoned))
 			}
 			continue
 		}
@@ -88,22 +95,23 @@ func (en *Engine) share() {
 			en.logUnshared(en.Queue.Count(en.abandoned))
 		}
 		if now.Before(next) && !often {
-			if en.suspects.left > 0 {
-				en.logUnshared(en.takeOrphans(en.abandoned))
+			if su.suspects.left > 0 {
+				en.logUnshared(su.takeOrphans(en.abandoned))
 			}
 			continue
 		}
 		next = now.Add(commit.Spread(sweepEach))
-		orphans := en.takeOrphans(en.abandoned)
+		orphans := su.takeOrphans(en.abandoned)
 		en.Queue.Wake(true)
 		en.logUnshared(errors.Join(orphans, en.Fleet.NoteQueued(en.abandoned), en.Budget.Load(en.abandoned, "", now)))
-		en.logUnshared(en.failGone(en.abandoned))
+		en.logUnshared(su.failGone(en.abandoned))
 	}
 }
 
 // takeOrphans takes over the RUNNING runs whose owner may not write any more, and at most one suspect among them. In a cluster it leaves
 // those that this instance has no agent or no room for to the others. It fails when nothing can be written now.
-func (en *Engine) takeOrphans(ctx context.Context) (err error) {
+func (su *successor) takeOrphans(ctx context.Context) (err error) {
+	en := su.en
 	const limit = 500
 	t := taking{en: en, search: en.Queue.Search()}
 	defer func() { t.search.End(err == nil) }()
@@ -116,7 +124,7 @@ func (en *Engine) takeOrphans(ctx context.Context) (err error) {
 		if full = len(left) == limit; full {
 			after = left[limit-1].ThreadKey
 		}
-		if left, err = en.cancelLeft(ctx, left); err == nil {
+		if left, err = su.cancelLeft(ctx, left); err == nil {
 			left, err = found.add(ctx, left)
 		}
 		if err == nil {
@@ -130,13 +138,13 @@ func (en *Engine) takeOrphans(ctx context.Context) (err error) {
 }
 
 // cancelLeft ends those of the runs that their owners were asked to cancel, which needs no agent and no room, and returns the others.
-func (en *Engine) cancelLeft(ctx context.Context, runs []data.RunHead) (rest []data.RunHead, err error) {
+func (su *successor) cancelLeft(ctx context.Context, runs []data.RunHead) (rest []data.RunHead, err error) {
 	asks := make(map[string][]data.CancelAsk) // by owner
 	for i := range runs {
 		run := &runs[i]
 		of, ok := asks[run.Owner]
 		if !ok {
-			if of, err = en.store.CancelAsks(ctx, run.Owner); err != nil {
+			if of, err = su.en.store.CancelAsks(ctx, run.Owner); err != nil {
 				return nil, err
 			}
 			asks[run.Owner] = of
@@ -146,21 +154,21 @@ func (en *Engine) cancelLeft(ctx context.Context, runs []data.RunHead) (rest []d
 			rest = append(rest, *run)
 			continue
 		}
-		err := en.endOrphan(ctx, run, exec.CancelledBy(decide.By{Request: of[at].By}))
+		err := su.endOrphan(ctx, run, exec.CancelledBy(decide.By{Request: of[at].By}))
 		if err != nil && !overtaken(err) && !errors.Is(err, decide.ErrStale) {
-			en.about(run).Error("run could not be cancelled", "error", err)
+			su.en.about(run).Error("run could not be cancelled", "error", err)
 		}
 	}
 	return rest, nil
 }
 
 // endOrphan ends a RUNNING run whose owner may not write any more.
-func (en *Engine) endOrphan(ctx context.Context, head *data.RunHead, e exec.Ending) error {
-	run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
+func (su *successor) endOrphan(ctx context.Context, head *data.RunHead, e exec.Ending) error {
+	run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return su.en.store.Run(ctx, head.Key) })
 	if err != nil || run.Status != data.Running || run.Owner != head.Owner {
 		return err
 	}
-	return exec.EndOrphan(ctx, en.exec, &run, e)
+	return exec.EndOrphan(ctx, su.en.exec, &run, e)
 }
 
 // taking takes over runs.
@@ -211,9 +219,9 @@ func (t *taking) one(ctx context.Context, run *data.RunHead) {
 	if en.shared && t.search.Lacks(run) { // nothing is read then
 		return
 	}
-	err := en.takeOverNow(ctx, run.Key)
+	err := en.successor.takeOverNow(ctx, run.Key)
 	for !en.shared && errors.Is(err, commit.ErrContended) { // nobody else would take it over later
-		err = en.takeOverNow(ctx, run.Key)
+		err = en.successor.takeOverNow(ctx, run.Key)
 	}
 	noRoom, ok := errors.AsType[queue.NoRoom](err)
 	switch {
@@ -230,24 +238,24 @@ func (t *taking) one(ctx context.Context, run *data.RunHead) {
 }
 
 // failGone ends a sweep: it fails the runs that no instance could execute for too long.
-func (en *Engine) failGone(ctx context.Context) error {
+func (su *successor) failGone(ctx context.Context) error {
 	var errs []error
-	for _, run := range en.Fleet.EndSweep() {
-		errs = append(errs, en.failAbsent(ctx, &run))
+	for _, run := range su.en.Fleet.EndSweep() {
+		errs = append(errs, su.failAbsent(ctx, &run))
 	}
 	return errors.Join(errs...)
 }
 
 var agentGone = &agui.OutputError{Code: "agent_gone", Message: "No server has offered what the run needs for too long"}
 
-func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
+func (su *successor) failAbsent(ctx context.Context, head *data.RunHead) error {
 	var err error
 	if head.Status == data.Queued {
-		err = en.closeRun(head.ThreadKey, head.Key, exec.FailedWith(agentGone), func(run *data.Run, _ []data.Span) bool {
+		err = su.en.closeRun(head.ThreadKey, head.Key, exec.FailedWith(agentGone), func(run *data.Run, _ []data.Span) bool {
 			return run.Status == data.Queued
 		})
 	} else {
-		err = en.endOrphan(ctx, head, exec.FailedWith(agentGone))
+		err = su.endOrphan(ctx, head, exec.FailedWith(agentGone))
 	}
 	if overtaken(err) || errors.Is(err, errGoesOn) || errors.Is(err, decide.ErrNotClaimed) { // a later sweep tries again
 		return nil
@@ -257,34 +265,35 @@ func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
 
 // recover completes the deletions that earlier instances began, and takes over the runs that they left RUNNING. In a cluster it leaves both
 // to deleteRest and share, so that they do not keep a server from serving.
-func (en *Engine) recover(ctx context.Context) error {
-	if en.shared {
+func (su *successor) recover(ctx context.Context) error {
+	if su.en.shared {
 		return nil
 	}
-	if err := en.finishDeletions(ctx); err != nil {
+	if err := su.finishDeletions(ctx); err != nil {
 		return err
 	}
-	return en.takeOrphans(ctx)
+	return su.takeOrphans(ctx)
 }
 
 // takeOverNow takes over a run as it is now, and again if it has changed meanwhile.
-func (en *Engine) takeOverNow(ctx context.Context, key int64) error {
+func (su *successor) takeOverNow(ctx context.Context, key int64) error {
 	for {
-		run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return en.store.Run(ctx, key) })
+		run, err := commit.RetryUnavailable(ctx, func() (data.Run, error) { return su.en.store.Run(ctx, key) })
 		if err != nil {
 			return err
 		}
 		if run.Status != data.Running {
 			return nil
 		}
-		if err := en.takeOver(ctx, &run); !errors.Is(err, decide.ErrStale) {
+		if err := su.takeOver(ctx, &run); !errors.Is(err, decide.ErrStale) {
 			return err
 		}
 	}
 }
 
 // takeOver takes over a run for which there is room. In a cluster it fails with a queue.NoRoom or with queue.ErrElsewhere.
-func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
+func (su *successor) takeOver(ctx context.Context, run *data.Run) error {
+	en := su.en
 	if !run.Released() {
 		crashed, err := commit.RetryUnavailable(ctx, func() (bool, error) { return crashed(ctx, en.store, run.Owner) })
 		if err != nil {

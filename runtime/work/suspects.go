@@ -26,17 +26,18 @@ type suspects struct {
 }
 
 // takeSuspects takes over the suspects that a single instance has found at its start. It ends when there are none, or the engine stops.
-func (en *Engine) takeSuspects() {
+func (su *successor) takeSuspects() {
+	en := su.en
 	tick := time.NewTicker(suspicion)
 	defer tick.Stop()
-	for en.suspects.left > 0 {
+	for su.suspects.left > 0 {
 		select {
 		case <-en.quit:
 			return
 		case <-en.abandoned.Done():
 			return
 		case <-tick.C:
-			en.logUnshared(en.takeOrphans(en.abandoned))
+			en.logUnshared(su.takeOrphans(en.abandoned))
 		}
 	}
 }
@@ -64,7 +65,7 @@ func (f *lineup) add(ctx context.Context, orphans []data.RunHead) (rest []data.R
 			f.owners[run.Owner] = owner
 		}
 		switch {
-		case !f.en.suspect(run, &owner):
+		case !f.en.successor.suspect(run, &owner):
 			rest = append(rest, *run)
 		case f.en.shared && !f.en.Fleet.MayTake(ctx, run):
 		default:
@@ -80,14 +81,14 @@ func (f *lineup) add(ctx context.Context, orphans []data.RunHead) (rest []data.R
 }
 
 // suspect reports whether an orphan is a suspect. One that has crashed too often is none: it is not executed again.
-func (en *Engine) suspect(run *data.RunHead, owner *data.Instance) bool {
-	return en.cfg.Calm > 0 && owner.End == data.EndCrashed && run.Attempt < en.cfg.MaxAttempts &&
+func (su *successor) suspect(run *data.RunHead, owner *data.Instance) bool {
+	return su.en.cfg.Calm > 0 && owner.End == data.EndCrashed && run.Attempt < su.en.cfg.MaxAttempts &&
 		run.ClaimedAt != nil && owner.SeenAt.Sub(*run.ClaimedAt) < suspicion
 }
 
 // next returns the suspect that is to be taken over now, if there is one.
 func (f *lineup) next() []data.RunHead {
-	s, now := &f.en.suspects, time.Now()
+	s, now := &f.en.successor.suspects, time.Now()
 	if s.left = f.count; f.newest.After(s.newest) {
 		s.newest, s.since = f.newest, now
 		f.en.log.Warn("a server has died within a second of its last claims: what it had claimed is taken over later, one after the other",

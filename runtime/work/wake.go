@@ -17,9 +17,12 @@ const (
 	wokenAtOnce = 256
 )
 
-// wake queues the runs whose waits are due, as one instance of a cluster does. It ends when the engine stops.
-func (en *Engine) wake() {
-	mine := false
+// alarm queues the runs whose waits are due.
+type alarm struct{ en *Engine }
+
+// ring queues runs as their waits become due, as one instance of a cluster does. It ends when the engine stops.
+func (a alarm) ring() {
+	en, mine := a.en, false
 	tick := time.NewTicker(wakeEach)
 	defer tick.Stop()
 	for {
@@ -35,13 +38,14 @@ func (en *Engine) wake() {
 			mine, _ = en.store.Members().TakeDuty(en.abandoned, dutyWakes)
 		}
 		if mine {
-			en.logUnshared(en.wakeDue(en.abandoned))
+			en.logUnshared(a.wake(en.abandoned))
 		}
 	}
 }
 
-// wakeDue queues the runs whose waits are due now, as many in one transaction as are queued together.
-func (en *Engine) wakeDue(ctx context.Context) error {
+// wake queues the runs whose waits are due now, as many in one transaction as are queued together.
+func (a alarm) wake(ctx context.Context) error {
+	en := a.en
 	for after, full := (data.Place{}), true; full; {
 		due, err := en.store.Queue().Line(ctx, after, data.EachDue, wokenAtOnce)
 		if err != nil {
