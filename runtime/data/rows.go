@@ -214,6 +214,8 @@ type RunHead struct {
 	Replaces    []Replaced // runs that are cancelled before it is claimed
 	RollBack    bool       // their messages are hidden when it starts
 	ClosedEvent int64      // the id of the terminal event of its latest span
+	ParkedEvent int64      // the id of the event with which it was last parked, 0 for never
+	ActiveMs    int64      // of its generation: how long it was at work, without what a crash has cut short
 	Error       *agui.OutputError
 
 	CreatedAt  time.Time

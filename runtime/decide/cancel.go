@@ -8,14 +8,14 @@ type Cancel struct {
 	Thread, Run int64
 	Project     string // required project; empty for any
 	Generation  int    // required generation, 0 for any; ErrMoved for another
-	Until       int64  // ErrMoved if a span of the run has closed at this event or later, or the run is parked; 0 for no check
+	Until       int64  // ErrMoved if a span of the run has closed, or the run was parked, at this event or later; 0 for no check
 	Instance    string // of the sender, which asks the others; empty if there are none
 	By
 }
 
 // Moved reports whether run has gone on since the request to cancel it.
 func (c *Cancel) Moved(run *data.RunHead) bool {
-	return c.Generation != 0 && c.Generation != run.Generation || c.Until != 0 && c.Until <= run.ClosedEvent
+	return c.Generation != 0 && c.Generation != run.Generation || c.Until != 0 && c.Until <= max(run.ClosedEvent, run.ParkedEvent)
 }
 
 // NotCancellable is the error for a run that is over.
@@ -34,7 +34,7 @@ func (c *Cancel) decide(d *decision) error {
 		return err
 	}
 	switch {
-	case c.Moved(run), c.Until != 0 && run.Unowned():
+	case c.Moved(run):
 		return ErrMoved
 	case run.Status == data.Cancelled:
 		d.out.Run = *run

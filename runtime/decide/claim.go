@@ -177,6 +177,7 @@ type Release struct {
 	Thread, Run int64
 	Instance    string
 	Mark        string      // the run's owner afterwards: see data.ReleasedBy
+	ActiveMs    int64       // of its generation, so far
 	Waits       *data.Waits // parks the run; nil for a run that goes on at once
 	Rows        data.Rows
 	Events      []data.StoredEvent // of a run that is parked
@@ -193,9 +194,10 @@ func (c *Release) decide(d *decision) error {
 	if c.Waits != nil && !d.v.CancelAsked[run.Key] { // a successor ends the run that is to be cancelled
 		d.moveRun(run, data.Waiting)
 		d.await(run, c.Waits)
+		run.ParkedEvent = c.Events[len(c.Events)-1].ID
 		d.put(&data.RunTie{Key: run.Key})
 	}
-	run.Owner, run.Attempt = c.Mark, 0
+	run.Owner, run.Attempt, run.ActiveMs = c.Mark, 0, c.ActiveMs
 	d.putHead(run)
 	d.put(c.Rows...)
 	d.out.Events = c.Events

@@ -193,7 +193,7 @@ func (d *decision) restartRun(run *data.RunHead) {
 	d.enqueue(run)
 	run.Generation++
 	run.FinishedAt, run.Error = nil, nil
-	run.Attempt, run.Answered, run.Replaces, run.RollBack = 0, false, nil, false
+	run.Attempt, run.Answered, run.Replaces, run.RollBack, run.ActiveMs = 0, false, nil, false, 0
 }
 
 // endRun ends a run and counts it in the statistics. The caller writes the run's row.

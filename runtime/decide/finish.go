@@ -20,6 +20,7 @@ type Finish struct {
 	Seq         int64       // of the thread's last message afterwards
 	State       json.RawMessage
 	Waits       *data.Waits // of a run that is WAITING for an answer too
+	ActiveMs    int64       // of its generation, so far; 0 from others than its owner
 	Inbox       int64       // of a cancelled run: key of the last message read from its inbox, 0 for none
 	Error       *agui.OutputError
 	Node        string // that has failed, for the log; empty for a run of one agent
@@ -56,7 +57,7 @@ func (c *Finish) decide(d *decision) error {
 	} else {
 		d.endRun(run, c.To, c.Error)
 	}
-	run.Spans, run.ClosedEvent = c.Span.N, c.Span.Last
+	run.Spans, run.ClosedEvent, run.ActiveMs = c.Span.N, c.Span.Last, max(run.ActiveMs, c.ActiveMs)
 	if c.To == data.Cancelled || c.Basis != nil {
 		delete(d.v.Inbox, run.Key)
 	} else if c.To.Final() && d.v.Inbox[run.Key].Messages > 0 {

@@ -108,7 +108,7 @@ func (l *Live) ending(e Ending, closers *commit.Item, owner string, again bool) 
 	tail := &commit.Item{}
 	c := &decide.Finish{
 		Thread: l.out.span.Thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.out.span.Row, State: l.out.span.NewState(), Error: e.err,
-		Node: e.node, By: e.by, Trace: l.Input.Trace, Waits: e.waits,
+		Node: e.node, By: e.by, Trace: l.Input.Trace, Waits: e.waits, ActiveMs: l.out.active(),
 	}
 	if e.status == data.Cancelled && (again || l.Inbox.Load() > 0) {
 		queued, err := l.waiting()

@@ -55,7 +55,7 @@ func (l *Live) execute() {
 	l.out.span.Bounds = span.Bounds{
 		Event: most.EventBytes, Events: most.RunEvents, State: most.StateBytes, Messages: most.RunMessages, Grow: l.Rests.Reserved.Grow, Exceeded: end,
 	}
-	limit, stop := context.WithTimeoutCause(limit, l.cfg.RunTimeout, calls.ErrTimeout)
+	limit, stop := context.WithTimeoutCause(limit, l.cfg.RunTimeout-time.Duration(l.run.ActiveMs)*time.Millisecond, calls.ErrTimeout)
 	defer stop()
 	in, err := l.prompt(limit)
 	if err != nil && limit.Err() == nil {

@@ -85,7 +85,7 @@ func (l *Live) writeRelease() {
 		return
 	}
 	it := l.out.item()
-	c := &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.cfg.Instance, Mark: l.out.mark, Waits: l.out.waits}
+	c := &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.cfg.Instance, Mark: l.out.mark, ActiveMs: l.out.active(), Waits: l.out.waits}
 	if p := l.out.parked; p != nil {
 		it.Records, it.Bytes, c.Rows, c.Events = p.Records, sizeOf(p.Events), p.Rows, p.Events
 	}

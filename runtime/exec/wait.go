@@ -25,6 +25,9 @@ const (
 // now returns the database's time, as far as the run's claim has shown it.
 func (w *writer) now() time.Time { return w.run.ClaimedAt.Add(time.Since(w.began)) }
 
+// active returns how long the run's generation was at work, in milliseconds.
+func (w *writer) active() int64 { return w.run.ActiveMs + time.Since(w.began).Milliseconds() }
+
 // Wait returns nil when the time of the wait has come. It records a longer wait and returns plugins.ErrWaiting.
 func (s *step) Wait(ctx context.Context, u plugins.Use, wait plugins.Wait) error {
 	m, err := s.em.memo(u)

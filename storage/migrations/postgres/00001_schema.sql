@@ -101,7 +101,9 @@ CREATE TABLE runs (
     started_at        timestamptz,
     finished_at       timestamptz,
     claimed_at        timestamptz, -- last, or taken over
-    waits             text -- of a WAITING run, beside its questions, and when they are due
+    waits             text, -- of a WAITING run, beside its questions, and when they are due
+    parked_event      bigint NOT NULL DEFAULT 0,
+    active_ms         bigint NOT NULL DEFAULT 0
 ) WITH (
     autovacuum_analyze_threshold = 2000, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = 2000
 );

@@ -91,7 +91,9 @@ CREATE TABLE runs (
     started_at        INTEGER,
     finished_at       INTEGER,
     claimed_at        INTEGER, -- last, or taken over
-    waits             TEXT -- of a WAITING run, beside its questions, and when they are due
+    waits             TEXT, -- of a WAITING run, beside its questions, and when they are due
+    parked_event      INTEGER NOT NULL DEFAULT 0,
+    active_ms         INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX runs_user ON runs (project_id, user_id, status, created_at);
 CREATE INDEX runs_status ON runs (project_id, status, created_at);
