@@ -161,18 +161,26 @@ func TestCluster_QueueLimitCountsAllServers(t *testing.T) {
 		server.start(fmt.Sprint("runs ", i), "half", "go")
 		<-hangs.began
 	}
-	for i := range 3 {
-		a.start(fmt.Sprint("waits ", i), "half", "go")
-	}
-	for i := 0; ; i++ { // b learns of them in a second
-		_, err := b.StartRun(t.Context(), local, runtime.StartRequest{
-			Agent: "half", ThreadID: fmt.Sprint("more ", i), Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}},
+	queues := func(server *bench, thread string) bool {
+		_, err := server.StartRun(t.Context(), local, runtime.StartRequest{
+			Agent: "half", ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}},
 		})
 		if refused, ok := errors.AsType[*runtime.Error](err); ok && refused.Code == "queue_full" {
-			break
+			return false
 		}
-		if err != nil || i == 3 {
-			t.Fatalf("run %d is queued beside the limit, %v", i, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return true
+	}
+	for i := range 3 {
+		for !queues(a, fmt.Sprint("waits ", i)) { // it has seen b's run in the queue, and learns in a second that it left it
+			<-tick()
+		}
+	}
+	for i := 0; queues(b, fmt.Sprint("more ", i)); i++ { // b learns of them in a second
+		if i == 3 {
+			t.Fatal("the fourth run is queued beside the limit")
 		}
 		<-time.After(time.Second)
 	}

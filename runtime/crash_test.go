@@ -32,6 +32,10 @@ func (b *bench) crash() {
 		b.exec("UPDATE instances SET process = process || '0' WHERE NOT fenced")
 	}
 	b.up()
+	for in, err := b.store.Members().Instance(b.t.Context(), old.Member.Instance); in.End == ""; in, err = b.store.Members().Instance(b.t.Context(), old.Member.Instance) {
+		must(b.t, err)
+		<-tick() // it has committed while it was fenced, as no process does that has ended: the next watch fences it
+	}
 	agent := b.cfg.Registry.Agents()[0].Info().Name
 	if _, err := old.StartRun(context.Background(), local, runtime.StartRequest{Agent: agent}); err == nil {
 		b.t.Fatal("a fenced instance has started a run")

@@ -125,8 +125,8 @@ func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 	b.wait("before", runtime.Cancelled)
 }
 
-// Requests that begin one thread while the database does not answer all take effect later, although the first changes what the others were
-// prepared for.
+// Requests that begin one thread while the database does not answer all take effect later, although the first changes the state for which the
+// others were prepared.
 func TestRequestsThatMeetInASilentDatabaseTakeEffect(t *testing.T) {
 	t.Parallel()
 	worker := agent{"worker", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) { return agui.WorkerOutput{}, nil }}

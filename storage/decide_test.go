@@ -116,9 +116,10 @@ func TestSlowStatementIsGivenUp(t *testing.T) {
 	}
 	blocked := func(t *testing.T, cfg storage.Config, begin, end string, want error) {
 		t.Helper()
-		log := newLog(t, joined(t, open(t, cfg.URL)), 1) // migrates
-		store, err := storage.Open(t.Context(), cfg)
-		must(t, err)
+		unlimited := joined(t, open(t, cfg.URL)) // migrates
+		log := newLog(t, unlimited, 1)
+		var store *storage.DB
+		commits(t, nil, func() (err error) { store, err = storage.Open(t.Context(), cfg); return err })
 		defer store.Close()
 		commits(t, nil, func() error { return store.Members().Join(t.Context(), "limited", "127.0.0.1:1") })
 		driver, dsn := "postgres", cfg.URL
@@ -148,7 +149,7 @@ func TestSlowStatementIsGivenUp(t *testing.T) {
 		}
 		exec(end)
 		commits(t, nil, commit)
-		if got := readLog(t, store, log.threads[0], 10); len(got) != 3 {
+		if got := readLog(t, unlimited, log.threads[0], 10); len(got) != 3 {
 			t.Errorf("%d events, want 3", len(got))
 		}
 	}

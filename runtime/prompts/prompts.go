@@ -18,9 +18,8 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// The kinds of a reference. What a model was sent is stored as references, with spaces between them: each is a letter and what it refers to. A range of
-// messages is m<seq>-<seq> and includes only messages with a role that a conversation with a model has, so a long conversation is one
-// reference.
+// The kinds of a reference. A prompt is stored as references with spaces between them: each is the letter of its kind, and a key. A range of
+// messages, m<seq>-<seq>, includes only messages with a role that a conversation with a model has, so a long conversation is one reference.
 const (
 	refInstructions = 's' // a piece: a string, of instructions that are not in the offerPiece
 	refOffer        = 'o' // a piece: an offerPiece

@@ -37,8 +37,7 @@ func scanReserved(rows *sql.Rows) (r data.Reserved, err error) {
 // ForgetReserved deletes the reservations of instances that have ended.
 func ForgetReserved(tx *sqldb.Tx) error { return tx.Exec(deleteReservedOfEnded) }
 
-// ReserveBudgets replaces an instance's reservations: see [data.Budgets]. It uses a connection of its own, because batches wait for nobody's
-// budget.
+// ReserveBudgets replaces an instance's reservations: see [data.Budgets]. It uses a connection of its own, because batches do not wait for it.
 func (c Counter) ReserveBudgets(ctx context.Context, instance, project string, decide func(others []data.Reserved) ([]data.Reserved, error)) error {
 	return c.w.Session.Pool.Transact(ctx, func(q sqldb.Querier, exec func(string, ...any) error) error {
 		if err := exec(lockReserved, project); err != nil {

@@ -47,11 +47,19 @@ const visit = async (tab, name, thread, agent) => {
   const complaints = [];
   tab.on("pageerror", (error) => complaints.push(String(error)));
   tab.on("console", (message) => message.type() === "error" && message.location().url.startsWith(page) && complaints.push(message.text()));
+  const connects = new Map(); // of the loaded document, with whether they have ended
+  const ends = (request) => connects.has(request) && connects.set(request, true);
+  tab.on("framenavigated", () => connects.clear());
+  tab.on("request", (request) => request.url().endsWith("/connect") && connects.set(request, false));
+  tab.on("requestfinished", ends);
+  tab.on("requestfailed", ends);
   await tab.goto(`${page}/${name}?thread=${thread}&agent=${agent}&baton=${encodeURIComponent(base)}`);
   const chat = {
     page: tab,
     thread,
     complaints,
+    // connected says whether the page has connected to the thread and read all that it was answered.
+    connected: () => connects.size > 0 && [...connects.values()].every(Boolean),
     // Another tab with the same chat.
     tab: async () => visit(await window.newPage(), name, thread, agent),
     texts: (selector) => tab.locator(selector).allInnerTexts(),

@@ -12,11 +12,6 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 )
 
-const minted = "baton_"
-
-// Minted reports whether the id of a call is ours and unknown to the provider.
-func Minted(id string) bool { return strings.HasPrefix(id, minted) }
-
 // CallPart is the part of a tool call in one event. Servers omit, delay or repeat any member, so none of them alone identifies a
 // call.
 type CallPart struct {
@@ -244,7 +239,7 @@ func (a *Answer) announce(c *call) error {
 			continue
 		}
 		if before.ordered = true; before.id == "" || slices.ContainsFunc(l.order, func(o *call) bool { return o.id == before.id }) {
-			before.id = minted + rand.Text()
+			before.id = "baton_" + rand.Text()
 		}
 		l.order = append(l.order, before)
 		if err := a.show(llm.Piece{Call: &llm.CallPiece{Index: len(l.order) - 1, ID: before.id, Name: before.name}}); err != nil {
