@@ -10,6 +10,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage/postgrestest"
 )
 
 // sleeper is an agent that sleeps until a time between two texts, and reads what was appended meanwhile.
@@ -148,11 +149,12 @@ func TestParkedRunGoesOn(t *testing.T) {
 func TestCluster_ParkedRunGoesOnAnywhere(t *testing.T) {
 	t.Parallel()
 	var until time.Time
-	x, y := servers(t, runtime.Config{}, sleeper(func() time.Time { return until }))
+	url, sleeps := postgrestest.New(t), sleeper(func() time.Time { return until })
+	x, dead := member(t, url, runtime.Config{}, sleeps)
+	y, _ := member(t, url, runtime.Config{}, sleeps)
 	until = time.Now().Add(5 * time.Second)
 	first := x.park()
-	x.crash()
-	x.down()
+	defer dead.die()()
 	y.wait(first.ID, runtime.Completed)
 	until = time.Now().Add(time.Hour)
 	second := y.start("second", "sleeper", "go")
