@@ -29,7 +29,8 @@ type Statistics struct {
 	Totals   Tally    // of all buckets
 	Running  StatusCount
 	Queued   StatusCount
-	Waiting  StatusCount
+	Waiting  StatusCount // without the parked ones
+	Parked   StatusCount
 	Counting bool // too many ends and calls are not rolled up yet, so some are missing
 
 	Instances []InstanceState   // latest first; viewers do not get the addresses
@@ -108,7 +109,7 @@ func (s *Statistics) fill(read *data.Stats) {
 		}
 	}
 	s.Counting = read.Counting
-	s.Running, s.Queued, s.Waiting, s.Instances = read.Running, read.Queued, read.Waiting, read.Instances
+	s.Running, s.Queued, s.Waiting, s.Parked, s.Instances = read.Running, read.Queued, read.Waiting, read.Parked, read.Instances
 }
 
 // Retire removes the data that a policy has kept long enough: see [retention.Retire].

@@ -49,7 +49,8 @@ const (
 
 // Backlog is the work that waits in a database.
 type Backlog struct {
-	Waiting int       // runs that are WAITING
+	Waiting int       // runs that wait for an answer
+	Parked  int       // runs that are parked
 	Oldest  time.Time // the earliest Since of a claim row, zero if there is none
 }
 

@@ -60,7 +60,8 @@ type Stats struct {
 	Counting bool                 // some rows are left out because RollUp lags behind
 	Running  StatusCount
 	Queued   StatusCount
-	Waiting  StatusCount // Since is the time of the oldest open interrupt
+	Waiting  StatusCount // without the parked ones; Since is the time of the oldest open interrupt
+	Parked   StatusCount
 
 	Instances []InstanceState // latest first
 }

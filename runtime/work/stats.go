@@ -18,10 +18,11 @@ import (
 
 // Stats holds an engine's current activity, and its counts since it began.
 type Stats struct {
-	Queued, Running, Waiting int           // runs
-	OldestQueued             time.Duration // how long the first run that may begin has been queued, on all servers
-	Lingering                int           // workers and tools that were abandoned and have not returned
-	Asked, Said              int64         // bytes in memory of the inputs and of the messages of running runs, small ones not counted
+	Queued, Running, Waiting, Parked int // runs; a parked one is not Waiting
+
+	OldestQueued time.Duration // how long the first run that may begin has been queued, on all servers
+	Lingering    int           // workers and tools that were abandoned and have not returned
+	Asked, Said  int64         // bytes in memory of the inputs and of the messages of running runs, small ones not counted
 
 	AbandonedAgents, AbandonedTools int64 // workers and tools that were abandoned so far
 	Fenced                          int64 // commits refused because another instance has the database
@@ -42,7 +43,7 @@ func (en *Engine) Stats() Stats {
 	ctx, cancel := context.WithTimeout(en.abandoned, time.Second)
 	defer cancel()
 	if b, err := en.store.Queue().Backlog(ctx); err == nil { // otherwise readiness tells
-		s.Waiting = b.Waiting
+		s.Waiting, s.Parked = b.Waiting, b.Parked
 		if !b.Oldest.IsZero() {
 			s.OldestQueued = max(time.Since(b.Oldest), 0)
 		}

@@ -289,12 +289,15 @@ func current(ctx context.Context, q sqldb.Querier, project string, at func(time.
 		if err != nil {
 			return err
 		}
-		of.Runs = len(heads)
 		for i := range heads {
-			if h := &heads[i]; of.Since.IsZero() || h.QueuedAt.Before(of.Since) {
+			h, of := &heads[i], of
+			if h.Parked() {
+				of = &s.Parked
+			}
+			if of.Runs++; of.Since.IsZero() || h.QueuedAt.Before(of.Since) {
 				of.Since = h.QueuedAt
 			}
-			data.CountOpen(&heads[i], at)
+			data.CountOpen(h, at)
 		}
 	}
 	s.Waiting.Since, err = sqldb.One(ctx, q, sqldb.Scalar[time.Time], selectOldestQuestion, project)

@@ -118,9 +118,10 @@ FROM queue q WHERE q.thread_key = ?`
 
 	// selectBacklog reads the indexes of open runs and of lanes from their beginnings.
 	selectBacklog = `
-SELECT (SELECT count(*) FROM runs
-	WHERE status = 'WAITING' AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND (thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END) > (0, 0)),
-	(SELECT min(since) FROM queue WHERE todo = 2 AND project_id > '')`
+SELECT count(*) FILTER (WHERE owner_instance = ''), count(*) FILTER (WHERE owner_instance <> ''),
+	(SELECT min(since) FROM queue WHERE todo = 2 AND project_id > '')
+FROM runs
+WHERE status = 'WAITING' AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND (thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END) > (0, 0)`
 )
 
 // maxPosition is the last position that Position counts.
@@ -213,7 +214,7 @@ func (r *Queue) Position(ctx context.Context, thread int64) (data.Place, int, er
 func (r *Queue) Backlog(ctx context.Context) (data.Backlog, error) {
 	return sqldb.One(ctx, r.q, func(rows *sql.Rows) (b data.Backlog, err error) {
 		var oldest *time.Time
-		if err = rows.Scan(&b.Waiting, sqldb.Into(&oldest)); oldest != nil {
+		if err = rows.Scan(&b.Waiting, &b.Parked, sqldb.Into(&oldest)); oldest != nil {
 			b.Oldest = *oldest
 		}
 		return b, err

@@ -216,8 +216,10 @@ func testBacklog(t *testing.T, f *fixture) {
 	f.newRun(t, thread, "queued", data.Queued)
 	f.newRun(t, f.newThread(t, "bob", "other"), "waits, too", data.Waiting)
 	f.newRun(t, f.newThread(t, "bob", "running"), "running", data.Running)
-	f.put(t, toCancel(claim(thread.Key, "project", "ann", "echo", "echo", 0)))
-	backlog("without claims", data.Backlog{Waiting: 2})
+	parked := f.newRun(t, f.newThread(t, "bob", "parked"), "parked", data.Waiting)
+	parked.Owner = data.ReleasedBy("x", 1, 0)
+	f.put(t, &parked.RunHead, toCancel(claim(thread.Key, "project", "ann", "echo", "echo", 0)))
+	backlog("without claims", data.Backlog{Waiting: 2, Parked: 1})
 	f.put(t, claim(101, "project", "ann", "echo", "echo", 7), claim(102, "a", "bob", "echo", "echo", 5), answered(claim(103, "b", "ann", "echo", "echo", 9)))
-	backlog("with claims", data.Backlog{Waiting: 2, Oldest: at(5)})
+	backlog("with claims", data.Backlog{Waiting: 2, Parked: 1, Oldest: at(5)})
 }

@@ -75,7 +75,8 @@ type StatsAgent struct {
 type StatsNow struct {
 	Running         int        `json:"running"` // Running runs.
 	Queued          int        `json:"queued"`  // Queued runs.
-	Waiting         int        `json:"waiting"` // Waiting runs.
+	Waiting         int        `json:"waiting"` // Runs that wait for an answer.
+	Parked          int        `json:"parked"`  // Runs that are parked until a time.
 	OldestQueuedAt  *time.Time `json:"oldestQueuedAt"`
 	OldestWaitingAt *time.Time `json:"oldestWaitingAt"` // Time of the oldest open interrupt.
 }
@@ -97,7 +98,7 @@ func NewStats(s *runtime.Statistics, version string, cost func(usage []agui.Toke
 		Window: s.Window, From: stamp(s.From), To: stamp(s.To), Step: int(s.Step / time.Second),
 		Buckets: make([]StatsBucket, len(s.Buckets)), Totals: totals(&s.Totals), Failures: []StatsFailure{}, Agents: []StatsAgent{},
 		Now: StatsNow{
-			Running: s.Running.Runs, Queued: s.Queued.Runs, Waiting: s.Waiting.Runs,
+			Running: s.Running.Runs, Queued: s.Queued.Runs, Waiting: s.Waiting.Runs, Parked: s.Parked.Runs,
 			OldestQueuedAt: since(s.Queued), OldestWaitingAt: since(s.Waiting),
 		},
 		Counting: s.Counting, Instances: make([]Instance, len(s.Instances)),

@@ -186,7 +186,13 @@ func (db *Database) Position(ctx context.Context, thread int64) (data.Place, int
 // Backlog returns the work that waits: see [data.Queue].
 func (db *Database) Backlog(ctx context.Context) (data.Backlog, error) {
 	return read(ctx, db, func() (b data.Backlog) {
-		b.Waiting = db.count(data.Waiting)[data.Name{}]
+		for _, h := range db.runs {
+			if h.Parked() {
+				b.Parked++
+			} else if h.Status == data.Waiting {
+				b.Waiting++
+			}
+		}
 		for _, p := range db.queue {
 			if p.Todo == data.ToClaim && (b.Oldest.IsZero() || p.Since.Before(b.Oldest)) {
 				b.Oldest = p.Since

@@ -78,7 +78,7 @@ func TestWhatIsLookedUpIsShown(t *testing.T) {
 	t.Parallel()
 	m := metrics.New("test")
 	engine := runtime.Stats{Stats: work.Stats{
-		Queued: 1, Running: 2, Waiting: 3, OldestQueued: 4 * time.Second, Lingering: 5, Asked: 6, Said: 7, AbandonedAgents: 8, AbandonedTools: 9, Fenced: 10, Repaired: 22, Link: bus.Stats{Sent: 20, Lost: 21, Deaf: true},
+		Queued: 1, Running: 2, Waiting: 3, Parked: 23, OldestQueued: 4 * time.Second, Lingering: 5, Asked: 6, Said: 7, AbandonedAgents: 8, AbandonedTools: 9, Fenced: 10, Repaired: 22, Link: bus.Stats{Sent: 20, Lost: 21, Deaf: true},
 	}, Commits: commit.Stats{Items: 11, Bytes: 12, Age: 13 * time.Second}, Rings: 14, RetentionLag: 19 * time.Second}
 	m.Watch(func() runtime.Stats { return engine }, func() stream.Stats { return stream.Stats{Streams: 15, Sockets: 16, Cut: 17} }, func() int64 { return 18 },
 		func() map[string]string { return map[string]string{"files": "away"} })
@@ -91,7 +91,7 @@ func TestWhatIsLookedUpIsShown(t *testing.T) {
 	}
 	out := text(m)
 	for _, want := range []string{
-		`baton_runs{status="queued"} 1`, `baton_runs{status="running"} 2`, `baton_runs{status="waiting"} 3`, "baton_queue_age_seconds 4",
+		`baton_runs{status="queued"} 1`, `baton_runs{status="running"} 2`, `baton_runs{status="waiting"} 3`, `baton_runs{status="parked"} 23`, "baton_queue_age_seconds 4",
 		"baton_abandoned 5", `baton_run_bytes{kind="asked"} 6`, `baton_run_bytes{kind="said"} 7`, `baton_abandoned_total{kind="agent"} 8`,
 		`baton_abandoned_total{kind="tool"} 9`, "baton_fenced_writes_total 10", "baton_commit_queue_items 11", "baton_commit_queue_bytes 12",
 		"baton_commit_queue_age_seconds 13", "baton_ring_bytes 14", `baton_streams{kind="sse"} 15`, `baton_streams{kind="websocket"} 16`,

@@ -65,6 +65,7 @@ func (w *watch) Collect(ch chan<- prometheus.Metric) {
 	gauge(runs, float64(e.Queued), "queued")
 	gauge(runs, float64(e.Running), "running")
 	gauge(runs, float64(e.Waiting), "waiting")
+	gauge(runs, float64(e.Parked), "parked")
 	gauge(queueAge, e.OldestQueued.Seconds())
 	gauge(waits, float64(e.Commits.Items))
 	gauge(waitBytes, float64(e.Commits.Bytes))
