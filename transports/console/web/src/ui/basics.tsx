@@ -153,6 +153,12 @@ export function Clock({ at }: { at: string }) {
   );
 }
 
+/** Left counts down to a time. */
+export function Left({ to }: { to: string }) {
+  const now = useNow(500);
+  return <span className="num nowrap">{duration(Math.max(0, new Date(to).getTime() - now))}</span>;
+}
+
 /** Took shows a duration, until now if it has not ended. */
 export function Took({ from, to }: { from: string | null; to: string | null }) {
   const now = useNow(from && !to ? 500 : 0);

@@ -11,6 +11,7 @@ export function Now({ stats: { now } }: { stats: Stats }) {
       <Count n={now.running} word="running" status="running" tone="run" />
       <Count n={now.queued} word="queued" status="queued" tone="idle" since={now.oldestQueuedAt} />
       <Count n={now.waiting} word="waiting for an answer" status="waiting" tone="wait" since={now.oldestWaitingAt} />
+      {now.parked > 0 && <Count n={now.parked} word="parked" status="waiting" tone="wait" />}
     </ul>
   );
 }

@@ -4,7 +4,7 @@ import { over, useReruns } from "../../api/queries";
 import type { Run } from "../../api/types";
 import { useMoney, useSeesOthers } from "../../app/context";
 import type { RunLog } from "../../log/runlog";
-import { Clock, CopyIcon, Took } from "../../ui/basics";
+import { Clock, CopyIcon, Left, Took } from "../../ui/basics";
 import { comparePath, runPath } from "../../app/paths";
 import { brief, compact, number } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
@@ -48,7 +48,13 @@ export function Header({ run, log, onDelete }: { run: Run; log: RunLog; onDelete
         </Fact>
         {run.waiting && (
           <Fact name={run.waiting.until ? "Waits until" : "Waits since"}>
-            <Clock at={run.waiting.until ?? run.waiting.since} />, <Why run={run} waiting={run.waiting} />
+            <Clock at={run.waiting.until ?? run.waiting.since} />
+            {run.waiting.until && (
+              <>
+                , for <Left to={run.waiting.until} />
+              </>
+            )}
+            , <Why run={run} waiting={run.waiting} />
           </Fact>
         )}
         <Tokens run={run} />
