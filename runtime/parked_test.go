@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -146,6 +147,20 @@ func TestParkedRunGoesOn(t *testing.T) {
 }
 
 // A parked run is of no server: one that has never had it wakes or cancels it.
+// Many runs of one lane of the queue that wake together all go on.
+func TestParkedRunsGoOnTogether(t *testing.T) {
+	t.Parallel()
+	until := time.Now().Add(5 * time.Second)
+	b := open(t, runtime.Config{}, sleeper(func() time.Time { return until }))
+	runs := make([]runtime.Started, 200)
+	for i := range runs {
+		runs[i] = b.start(fmt.Sprint(i), "sleeper", "go")
+	}
+	for _, s := range runs {
+		b.wait(s.RunID, runtime.Completed)
+	}
+}
+
 func TestCluster_ParkedRunGoesOnAnywhere(t *testing.T) {
 	t.Parallel()
 	var until time.Time

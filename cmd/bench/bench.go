@@ -86,6 +86,7 @@ func command() *cobra.Command {
 		crowdCommand(&o),
 		besideCommand(&o),
 		threadCommand(&o),
+		parkedCommand(&o),
 		clusterCommand(&o),
 		o.command("models", "Runs with a language model, compared with a bare client of the model, on a separate server", models()...),
 		o.command("all", "All benches, with the sizes of Baton's published figures", suite()...),

@@ -69,6 +69,12 @@ func TestCrowd_MeasuresGivenDatabase(t *testing.T) {
 	}
 }
 
+func TestParked_MeasuresRunsThatWake(t *testing.T) {
+	if err := measure(t, "parked", "--runs", "20", "--due", "5"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCluster_MeasuresEachKind(t *testing.T) {
 	url, nats := storagetest.Postgres(t).NewDatabase(t), natstest.Start(t, "").URL
 	if err := measure(t, "cluster", "--rounds", "1", "--total", "6", "--runs", "3", "--events", "5", "--viewers", "2", "--database", url, "--nats", nats); err != nil {

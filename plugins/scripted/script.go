@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // op is one operation. kind names the member that selects it; the others are its parameters.
@@ -20,6 +21,8 @@ type op struct {
 	State        json.RawMessage `json:"state"`
 	Progress     float64         `json:"progress"`
 	Ask          question        `json:"ask"`
+	WaitMS       int             `json:"waitMs"`
+	WaitUntil    time.Time       `json:"waitUntil"`
 	Fail         string          `json:"fail"`
 	Panic        string          `json:"panic"`
 	EmitAfterEnd bool            `json:"emitAfterEnd"`
@@ -47,6 +50,8 @@ var parameters = map[string][]string{
 	"state":        nil,
 	"progress":     {"message"},
 	"ask":          nil,
+	"waitMs":       nil,
+	"waitUntil":    nil,
 	"fail":         {"code", "retryable", "times"},
 	"panic":        nil,
 	"emitAfterEnd": nil,
@@ -56,6 +61,7 @@ const (
 	maxTokens = 10_000_000
 	maxSize   = 1 << 20
 	maxDelay  = 3_600_000
+	maxWait   = 365 * 24 * 3_600_000
 )
 
 // parse reads a script. Any text but a JSON object with the member do becomes one say.
@@ -95,7 +101,7 @@ func (o *op) parse(raw json.RawMessage) error {
 		o.kind = name
 	}
 	if o.kind == "" {
-		return errors.New("must have one of say, tokens, reason, tool, state, progress, ask, fail, panic and emitAfterEnd")
+		return errors.New("must have one of say, tokens, reason, tool, state, progress, ask, waitMs, waitUntil, fail, panic and emitAfterEnd")
 	}
 	for name, val := range members {
 		if name != o.kind && !slices.Contains(parameters[o.kind], name) {
@@ -137,6 +143,8 @@ func (o *op) check() error {
 		return errors.New("ask needs a message")
 	case !isObject(o.Ask.Schema):
 		return errors.New("schema must be an object")
+	case o.WaitMS < 0 || o.WaitMS > maxWait:
+		return fmt.Errorf("waitMs must be between 0 and %d", maxWait)
 	case o.Times < 0:
 		return errors.New("times is negative")
 	}

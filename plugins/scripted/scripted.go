@@ -9,13 +9,15 @@
 //		{"state": {"n": 1}},
 //		{"progress": 0.5, "message": "half"},
 //		{"ask": {"message": "Deploy?", "schema": {"type": "object"}}},
+//		{"waitMs": 60000},
+//		{"waitUntil": "2030-01-31T09:00:00Z"},
 //		{"fail": "boom", "code": "x", "retryable": true, "times": 1},
 //		{"panic": "boom"},
 //		{"emitAfterEnd": true}
 //	]}
 //
-// Each op is a Do named by its index ("op 0"), except that a tool is a CallTool, and an ask is an Ask followed by a Do
-// that writes the answer. say and reason write one message, a delta per word; tokens writes a message of that many
+// Each op is a Do named by its index ("op 0"), except that a tool is a CallTool, an ask is an Ask followed by a Do
+// that writes the answer, and waitMs and waitUntil are a Sleep and a SleepUntil. say and reason write one message, a delta per word; tokens writes a message of that many
 // deltas of size (4) characters; delayMs (0) is the pause between deltas. A failing tool does not end the script. fail
 // fails the first times executions of the node, by default all. emitAfterEnd leaves a goroutine that continues to emit
 // after the step.
@@ -86,6 +88,10 @@ func (o *op) play(ctx context.Context, run *plugins.Run, name string) error {
 		return err
 	case "ask":
 		return o.ask(ctx, run, name)
+	case "waitMs":
+		return run.Sleep(ctx, time.Duration(o.WaitMS)*time.Millisecond)
+	case "waitUntil":
+		return run.SleepUntil(ctx, o.WaitUntil)
 	case "emitAfterEnd":
 		return run.Do(ctx, name, nil, func(context.Context) error {
 			if o.EmitAfterEnd {

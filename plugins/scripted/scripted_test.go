@@ -50,6 +50,7 @@ func TestAgent_RunsOps(t *testing.T) {
 		{`{"tool": "fail", "args": {"message": "x"}}, {"say": "a"}`, "C_START C_ARGS C_END C_RESULT T_START T_CONTENT T_END", "a", "{}"},
 		{`{"state": {"n": 1}}, {"state": {"n": null, "m": [2]}}`, "STATE_DELTA STATE_DELTA", "", `{"m":[2]}`},
 		{`{"progress": 0.5, "message": "half"}`, "CUSTOM", "", "{}"},
+		{`{"say": "a"}, {"waitMs": 60000}, {"waitUntil": "2020-01-31T09:00:00Z"}, {"say": "b"}`, "T_START T_CONTENT T_END CUSTOM CUSTOM T_START T_CONTENT T_END", "a\nb", "{}"},
 		{`{"emitAfterEnd": true}, {"say": "a"}`, "T_START T_CONTENT T_END", "a", "{}"},
 	} {
 		res := play(t, `{"do": [`+tt.do+`]}`)
@@ -201,6 +202,7 @@ func TestAgent_RefusesInvalidScript(t *testing.T) {
 		`{"do": [{"tokens": 1, "size": 0}]}`:                 "size must be",
 		`{"do": [{"tool": ""}]}`:                             "tool is empty",
 		`{"do": [{"tool": "a", "args": []}]}`:                "args must be an object",
+		`{"do": [{"waitMs": -1}]}`:                           "waitMs must be",
 		`{"do": [{"state": [1]}]}`:                           "state must be an object",
 		`{"do": [{"progress": 50}]}`:                         "progress must be",
 		`{"do": [{"ask": {}}]}`:                              "ask needs a message",

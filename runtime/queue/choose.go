@@ -58,6 +58,7 @@ type choice struct {
 	reads int // rows that may still be read
 
 	closed bool
+	cut    bool // rows behind passed ones were not read
 	err    error
 }
 
@@ -230,7 +231,7 @@ func (u *userLine) serve(p *projectLine) bool {
 		case passed:
 			l.pop()
 			if l.past++; l.past == passedAtOnce {
-				l.rows, l.ended = nil, true
+				l.rows, l.ended, c.cut = nil, true, true
 			}
 		case closesLane:
 			l.rows, l.ended = nil, true

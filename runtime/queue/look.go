@@ -67,12 +67,13 @@ func (q *Queue) choose(ctx context.Context) (rows []*row, more bool, err error) 
 	if !due {
 		return nil, false, nil
 	}
-	s := &serving{q: q, short: short}
+	s, cut := &serving{q: q, short: short}, false
 	if err = q.takeHeavy(ctx, s, waiting); err == nil {
 		c := choice{turns: &q.turns, line: q.line(ctx), admit: s.admit, most: free - len(s.rows), reads: readAtOnce + 2*free}
 		more, err = c.run()
+		cut = c.cut && s.passes
 	}
-	q.looks.looked(fresh, &s.short, more || err != nil)
+	q.looks.looked(fresh, &s.short, more || err != nil, cut)
 	if s.leaves {
 		q.hint()
 	}
@@ -232,6 +233,7 @@ type serving struct {
 	rows   []*row
 	short  shortages // of runs that come first
 	leaves bool      // a row is left, for which others may have room
+	passes bool      // a row is served already
 }
 
 // admit takes a row if its run can begin here.
@@ -280,6 +282,7 @@ func (s *serving) take(run *data.RunHead, weight *data.Weight) (lacks shortage, 
 		return lacks, false
 	}
 	if !q.looks.begin(q.looks.serving, run.ThreadKey, run.Key) {
+		s.passes = true
 		return shortage{}, false
 	}
 	if r.reserved, lacks = q.admission.admit(run, w); r.reserved == nil {

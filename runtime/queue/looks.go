@@ -18,6 +18,7 @@ type looks struct {
 	looking    bool             // a look is at work, and left is that of the one before
 	wrote      bool             // rows were written that others have got no hint of
 	fresh      int              // rows to claim that decisions here have written, and no look has considered
+	cut        bool             // the last look has not read what is behind rows that were served then
 	left       shortages        // of the rows that the last look has left
 	orphans    shortages        // of runs that have lost their server and come first
 	serving    map[int64]served // threads with a run that is being claimed
@@ -164,11 +165,11 @@ func (q *looks) begin(in map[int64]served, thread, run int64) bool {
 	return true
 }
 
-// end removes the mark. It has the queue look if there is another run.
+// end removes the mark. It has the queue look if there is another run, of the thread or behind it.
 func (q *looks) end(in map[int64]served, thread int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if in[thread].again {
+	if in[thread].again || q.cut {
 		q.due, q.cancels = true, true
 		q.nudge()
 	}
@@ -193,10 +194,14 @@ func (q *looks) takeDue() (due bool, fresh int, waiting []heavy, short shortages
 }
 
 // looked ends a look that has considered so many fresh rows. With more the next one goes on.
-func (q *looks) looked(fresh int, left *shortages, more bool) {
+func (q *looks) looked(fresh int, left *shortages, more, cut bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.looking = false
+	q.looking, q.cut = false, cut
+	if cut && len(q.serving) == 0 { // all that were served have ended meanwhile
+		q.due = true
+		q.nudge()
+	}
 	q.fresh -= fresh
 	q.left = *left
 	for i := range q.heavy { // some were weighed meanwhile

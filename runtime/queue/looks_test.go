@@ -24,17 +24,17 @@ func TestLooks_RoomDuringALookIsSeen(t *testing.T) {
 	t.Parallel()
 	q := newLooks()
 	q.takeDue()
-	q.looked(0, &shortages{}, false) // the look before has left no row
+	q.looked(0, &shortages{}, false, false) // the look before has left no row
 	q.mark(false)
 	_, fresh, _, _ := q.takeDue()
 	q.room()
 	var short shortages
 	short.slots.note(quota.User, data.Name{Project: "p", User: "ann"})
-	q.looked(fresh, &short, false)
+	q.looked(fresh, &short, false, false)
 	if !nudged(q) {
 		t.Error("it is not seen")
 	}
-	q.looked(0, &shortages{}, false)
+	q.looked(0, &shortages{}, false, false)
 	if q.room(); nudged(q) {
 		t.Error("there is a look although no row waits")
 	}
@@ -45,7 +45,7 @@ func TestLooks_ServeTheNextRunOfAThread(t *testing.T) {
 	t.Parallel()
 	q := newLooks()
 	q.takeDue()
-	q.looked(0, &shortages{}, false)
+	q.looked(0, &shortages{}, false, false)
 	if !q.begin(q.serving, 1, 10) || q.begin(q.serving, 1, 10) {
 		t.Error("a run is served twice, or not at all")
 	}
@@ -58,7 +58,7 @@ func TestLooks_ServeTheNextRunOfAThread(t *testing.T) {
 		if !nudged(q) || q.begin(q.serving, 1, next) {
 			t.Error("a row is not looked for, or two runs of a thread are served")
 		}
-		q.looked(1, &shortages{}, false)
+		q.looked(1, &shortages{}, false, false)
 		if q.end(q.serving, 1); !nudged(q) {
 			t.Errorf("run %d waits for ever", next)
 		}
