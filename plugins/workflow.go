@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -69,10 +71,11 @@ func (w Workflow) checkAcyclic() error {
 	return nil
 }
 
-// Node is one agent or tool of a Workflow.
+// Node is one agent or tool of a Workflow, or a wait.
 //
 // When and Input are expressions of github.com/expr-lang/expr, compiled when the server starts, over
 //
+//	now()            the time, of one evaluation
 //	query            the run's last user message
 //	state            the thread's state, an object
 //	nodes.<id>       the result of a needed node, or of one that it needs in turn: {status, answer, output}, status
@@ -99,6 +102,10 @@ type Node struct {
 	Timeout time.Duration // of one execution; 0 means the server's default
 	Retry   Retry
 
+	// Wait is waited for once, after When and before the approval and the call, whose input was computed before. A node may be a
+	// wait alone: its output is nil.
+	Wait NodeWait `json:",omitzero"`
+
 	// Approval makes the run wait for a person before the node executes. The person can edit a tool's arguments. A denied
 	// node fails with the code denied.
 	Approval bool `json:",omitempty"`
@@ -109,17 +116,44 @@ type Node struct {
 var nodeID = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func (n *Node) validate() error {
+	calls := n.Agent != "" || n.Tool != ""
 	switch {
 	case !nodeID.MatchString(n.ID):
 		return fmt.Errorf("id must match %s", nodeID)
-	case (n.Agent == "") == (n.Tool == ""):
-		return errors.New("must have an agent or a tool, and not both")
+	case n.Agent != "" && n.Tool != "" || !calls && n.Wait == NodeWait{}:
+		return errors.New("must have an agent or a tool, and not both, or a wait")
+	case !calls && (n.Input != "" || n.Timeout != 0 || n.Retry != Retry{} || n.Approval):
+		return errors.New("input, timeout, retry and approval are for a node with an agent or a tool")
+	case n.Wait.For < 0 || n.Wait.For > 0 && n.Wait.Until != "":
+		return errors.New("must wait for a time above 0, or until one")
 	case n.Timeout < 0:
 		return errors.New("timeout is negative")
 	case n.Retry.Retries < 0 || n.Retry.Initial < 0 || n.Retry.Max < 0:
 		return errors.New("retry is negative")
 	}
 	return n.Approver.Validate()
+}
+
+// NodeWait is a wait of a node, as [Run.Sleep] and [Run.SleepUntil] do it, by one of its fields.
+type NodeWait struct {
+	For time.Duration `json:",omitempty"`
+	// Until is an expression for the end: a time or an RFC 3339 text; a time of day in a zone, such as "09:00 Europe/Berlin", for the
+	// next one; or a duration. A time of day that summer time skips is the first one behind it, one that occurs twice the first.
+	Until string `json:",omitempty"`
+}
+
+// ParseDuration is [time.ParseDuration] with days of 24 hours before the other units: 2d, 1d12h.
+func ParseDuration(text string) (time.Duration, error) {
+	days, rest, ok := strings.Cut(text, "d")
+	if !ok {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	if err != nil || rest == "" {
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	more, err := time.ParseDuration("+" + rest)
+	return time.Duration(n)*24*time.Hour + more, err
 }
 
 // Retry is the policy for executing a node again after a retryable error.

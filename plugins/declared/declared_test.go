@@ -99,7 +99,9 @@ workflows:
         input: {path: "'out.md'", content: "plan.answer // all of it", n: 3, deep: {list: ["query", null]}}
         needs: [plan, score]
         when: "score.status == 'success'"
+        wait: {until: "'09:00 Europe/Berlin'"}
         approval: required
+      pause: {wait: {for: 1d12h}}
 `
 
 func TestLoad_ReadsAllKeys(t *testing.T) {
@@ -132,10 +134,11 @@ func TestLoad_ReadsAllKeys(t *testing.T) {
 			},
 			{
 				ID: "publish", Tool: "files.write_file", Needs: []string{"plan", "score"},
-				When: "score.status == 'success'", Approval: true,
+				When: "score.status == 'success'", Wait: plugins.NodeWait{Until: "'09:00 Europe/Berlin'"}, Approval: true,
 				Input: `{"path": ('out.md'` + "\n)" + `, "content": (plan.answer // all of it` + "\n)" + `, "n": (3` + "\n)" +
 					`, "deep": {"list": [(query` + "\n)" + `, nil]}}`,
 			},
+			{ID: "pause", Wait: plugins.NodeWait{For: 36 * time.Hour}},
 		}},
 	}
 	var got []any
@@ -250,6 +253,12 @@ func TestLoad_ErrorsHavePositions(t *testing.T) {
 		{"approver of no calls", "mcp:\n  f: {command: [x], approver: {by: operator}}\n", `mcp.f.approver: needs approval`},
 		{"approver's question", "mcp:\n  f: {command: [x], approval: [a], approver: {message: argz.to}}\n", `mcp.f.approver.message: unknown name argz`},
 		{"retry", flow("      n: {agent: echo, retry: often}\n"), `retry: want a whole number`},
+		{"a word as id", flow("      count: {agent: echo}\n"), "4:7: workflows.w.nodes.count: count is a word of expressions: choose another id"},
+		{"no wait", flow("      n: {wait: {}}\n"), "workflows.w.nodes.n.wait: for or until is missing"},
+		{"two waits", flow("      n: {wait: {for: 1d, until: query}}\n"), "workflows.w.nodes.n.wait: want one of for or until, got for and until"},
+		{"wait's time", flow("      n: {agent: echo, wait: {until: quary}}\n"), "4:38: workflows.w.nodes.n.wait.until: unknown name quary (1:1)"},
+		{"wait's duration", flow("      n: {wait: {for: 1d-2h}}\n"), `wait.for: want a duration such as 1m30s, got "1d-2h"`},
+		{"input of a wait", flow("      n: {wait: {for: 2h}, input: query}\n"), "4:35: workflows.w.nodes.n.input: is for a node with an agent or a tool"},
 		{"when", flow("      n: {agent: echo, when: 'quary == 1'}\n"), "4:30: workflows.w.nodes.n.when: unknown name quary (1:1)"},
 		{"when's type", flow("      n: {agent: echo, when: 'query'}\n"), "expected bool, but got string"},
 		{"not needed", flow("      a: {agent: echo}\n      n: {agent: echo, input: a.answer}\n"), "5:31: workflows.w.nodes.n.input: unknown name a (1:1)"},

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/batonrun/baton/config/document"
+	"github.com/batonrun/baton/plugins"
 )
 
 const (
@@ -356,7 +357,7 @@ func (r *reader) scalar(path string, n *yaml.Node) string {
 }
 
 func (r *reader) duration(path string, n *yaml.Node) time.Duration {
-	d, err := time.ParseDuration(n.Value)
+	d, err := plugins.ParseDuration(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || d <= 0 {
 		r.errorf(path, "want a duration such as 1m30s%s", got(n))
 		return 0

@@ -2,6 +2,7 @@ package declared
 
 import (
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -36,7 +37,7 @@ func properties(t reflect.Type) map[string]any {
 func schemaOf(t reflect.Type) map[string]any {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
-		return map[string]any{"type": "string", "pattern": `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`}
+		return map[string]any{"type": "string", "pattern": `^([0-9]+d|([0-9]+d|\+)?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`}
 	case reflect.TypeFor[*Output]():
 		return map[string]any{"oneOf": []map[string]any{
 			{"enum": []string{"text", "structured"}},
@@ -102,10 +103,14 @@ func alternatives(t reflect.Type) (one []map[string]any) {
 		reflect.TypeFor[Agent]():  {"provider", "agui", "command"},
 		reflect.TypeFor[Server](): {"command", "url"},
 		reflect.TypeFor[Node]():   {"agent", "tool"},
+		reflect.TypeFor[Wait]():   {"for", "until"},
 		reflect.TypeFor[Guard]():  {"agent", "tool", "expr"},
 	}
 	for _, key := range keys[t] {
 		one = append(one, map[string]any{"required": []string{key}})
+	}
+	if t == reflect.TypeFor[Node]() {
+		one = append(one, map[string]any{"required": []string{"wait"}, "not": map[string]any{"anyOf": slices.Clone(one)}})
 	}
 	return one
 }

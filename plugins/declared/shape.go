@@ -198,7 +198,7 @@ type Workflow struct {
 	Nodes       map[string]*Node `yaml:"nodes" doc:"Nodes by id. Nodes whose needs are met run in parallel."`
 }
 
-// Node is a node of a declared workflow. It has an Agent or a Tool.
+// Node is a node of a declared workflow. It has an Agent, a Tool or a Wait.
 type Node struct {
 	Agent    string        `yaml:"agent" doc:"The agent to run."`
 	Tool     string        `yaml:"tool" doc:"The tool to call."`
@@ -207,7 +207,22 @@ type Node struct {
 	Input    *Input        `yaml:"input" doc:"An expression, or a mapping of expressions: an agent's query or a tool's arguments."`
 	Retry    int           `yaml:"retry" doc:"Maximum number of retries after a retryable failure."`
 	Timeout  time.Duration `yaml:"timeout" doc:"Time limit of one execution, default timeouts.step."`
+	Wait     *Wait         `yaml:"wait" doc:"A wait for a time before the approval and the call. A node may be a wait alone."`
 	Approval *Approval     `yaml:"approval" doc:"required, or a mapping of who may approve and what they see: the run waits for a person's approval before the node."`
+}
+
+// Wait is a wait for a time. It has For or Until.
+type Wait struct {
+	For   time.Duration `yaml:"for" doc:"How long to wait."`
+	Until Expression    `yaml:"until" doc:"An expression for the end: an RFC 3339 time, a time of day with a zone such as 09:00 Europe/Berlin, or a duration."`
+}
+
+// plugins returns w as plugins have it, no wait for nil.
+func (w *Wait) plugins() (p plugins.NodeWait) {
+	if w == nil {
+		return p
+	}
+	return plugins.NodeWait{For: w.For, Until: string(w.Until)}
 }
 
 // Approval is the need of an approval: the word required, or an Approver.

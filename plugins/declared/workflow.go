@@ -36,7 +36,7 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 		sound = sound && len(c.r.errs) == before
 		flow.Nodes = append(flow.Nodes, plugins.Node{
 			ID: id, Agent: n.Agent, Tool: n.Tool, Needs: n.Needs, When: string(n.When), Input: n.Input.expression(),
-			Timeout: n.Timeout, Retry: plugins.Retry{Retries: n.Retry}, Approval: n.Approval != nil, Approver: n.Approval.Who().Plugins(),
+			Timeout: n.Timeout, Retry: plugins.Retry{Retries: n.Retry}, Wait: n.Wait.plugins(), Approval: n.Approval != nil, Approver: n.Approval.Who().Plugins(),
 		})
 	}
 	for _, id := range ids {
@@ -63,7 +63,22 @@ func (c *checker) approver(at string, a *Approver) {
 }
 
 func (c *checker) node(at string, n *Node, ids []string) {
-	c.oneOf(at, map[string]bool{"agent": n.Agent != "", "tool": n.Tool != ""})
+	id := at[strings.LastIndexByte(at, '.')+1:]
+	if err := graph.CheckName(id); err != nil {
+		c.r.errorf(at, "%s", err)
+	}
+	if n.Wait != nil {
+		c.oneOf(at+".wait", map[string]bool{"for": n.Wait.For > 0, "until": n.Wait.Until != ""})
+	}
+	if n.Agent == "" && n.Tool == "" && n.Wait != nil {
+		for _, key := range []string{"input", "retry", "timeout", "approval"} {
+			if p := at + "." + key; c.r.at[p] != nil {
+				c.r.errorf(p, "is for a node with an agent or a tool")
+			}
+		}
+	} else {
+		c.oneOf(at, map[string]bool{"agent": n.Agent != "", "tool": n.Tool != ""})
+	}
 	if n.Agent != "" && !c.agents[n.Agent] {
 		c.r.errorf(at+".agent", "there is no agent %q%s", n.Agent, document.Hint(n.Agent, slices.Sorted(maps.Keys(c.agents))))
 	}
@@ -143,6 +158,11 @@ func (c *checker) expressions(at string, names graph.Names, n *Node, ids []strin
 	if a := n.Approval.Who(); a != nil && a.Message != "" {
 		if err := names.CheckInput(string(a.Message)); err != nil {
 			c.r.errorf(at+".approval.message", "%s", err)
+		}
+	}
+	if n.Wait != nil {
+		if err := names.CheckInput(string(n.Wait.Until)); err != nil {
+			c.r.errorf(at+".wait.until", "%s", expressionError(err, ids))
 		}
 	}
 	if err := names.CheckWhen(string(n.When)); err != nil {

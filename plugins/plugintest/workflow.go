@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	registry "github.com/batonrun/baton/plugins/host"
@@ -15,12 +16,13 @@ import (
 // WorkflowResult is the result of a workflow.
 type WorkflowResult struct {
 	Answer string
-	Err    error              // of the node that has failed; ErrWaiting if the Answers did not suffice
-	Nodes  map[string]*Result // of each executed node, from its last execution; skipped nodes are missing
+	Err    error                // of the node that has failed; ErrWaiting if the Answers did not suffice
+	Nodes  map[string]*Result   // of each executed node, from its last execution; skipped nodes are missing
+	Waits  map[string]time.Time // the ends of the waits of nodes
 }
 
 // RunWorkflow runs a workflow for its author's tests, with the agents and tools in cfg: one node after the other, each as Run does, and
-// retries at once. Questions of all nodes use cfg's Answers in order; a crash happens in each node. It fails tb if a server would refuse
+// retries at once. A wait of a node moves the clock of expressions. Questions of all nodes use cfg's Answers in order; a crash happens in each node. It fails tb if a server would refuse
 // the workflow at its start.
 func RunWorkflow(tb testing.TB, w plugins.Workflow, cfg Config) *WorkflowResult {
 	tb.Helper()
@@ -36,12 +38,13 @@ func RunWorkflow(tb testing.TB, w plugins.Workflow, cfg Config) *WorkflowResult 
 	if err == nil {
 		_, err = graph.Compile(reg)
 	}
-	res := &WorkflowResult{Err: err, Nodes: make(map[string]*Result)}
+	res := &WorkflowResult{Err: err, Nodes: make(map[string]*Result), Waits: make(map[string]time.Time)}
+	waited := func(node string, until time.Time) { res.Waits[node] = until }
 	if err != nil {
 		tb.Fatalf("%s: %v", w.Name, err)
 		return res
 	}
-	output, err := graph.Play(tb.Context(), reg, w.Name, cfg.query(), cfg.Input.State, func(n *graph.Node, query string) (graph.Executed, error) {
+	output, err := graph.Play(tb.Context(), reg, w.Name, cfg.query(), cfg.Input.State, waited, func(n *graph.Node, query string) (graph.Executed, error) {
 		agent, ok := reg.Agent(n.Agent)
 		call := &toolNode{name: n.Tool, args: json.RawMessage(query)}
 		if !ok {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/plugintest"
@@ -58,6 +59,19 @@ func TestRunWorkflow_DecidesByTypedOutput(t *testing.T) {
 				t.Errorf("without an answer: %v", res.Err)
 			}
 		}
+	}
+}
+
+// The waits of nodes take no time, and move now().
+func TestRunWorkflow_Waits(t *testing.T) {
+	began := time.Now()
+	book := plugins.AgentFunc("book", func(_ context.Context, run *plugins.Run) error { return say(run, run.Input.Query) })
+	res := plugintest.RunWorkflow(t, plugins.Workflow{Name: "later", Nodes: []plugins.Node{
+		{ID: "pause", Wait: plugins.NodeWait{For: 24 * time.Hour}},
+		{ID: "booking", Agent: "book", Needs: []string{"pause"}, When: `now() > date(query)`, Wait: plugins.NodeWait{Until: "now()"}},
+	}}, plugintest.Config{Agents: []plugins.Agent{book}, Input: plugins.Input{Query: began.Add(23 * time.Hour).Format(time.RFC3339)}})
+	if res.Err != nil || res.Nodes["booking"] == nil || len(res.Waits) != 2 || res.Waits["pause"].Sub(began) < 24*time.Hour {
+		t.Errorf("%+v", res)
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/journal"
 	"github.com/batonrun/baton/runtime/observe"
+	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/span"
 )
 
@@ -122,12 +124,33 @@ func (x *execution) attempt() nodeResult {
 	return x.close(out, err)
 }
 
-// message returns the question of the node's approval, "" for the default.
-func (x *execution) message() (string, error) {
+// scene returns what the node's expressions are evaluated on.
+func (x *execution) scene() *plan.Scene {
 	x.l.out.mu.Lock()
-	now := x.l.out.nodes.Scene(x.in.Query, x.l.out.span.State(), x.n)
-	x.l.out.mu.Unlock()
-	return now.Message(x.limit, x.n)
+	defer x.l.out.mu.Unlock()
+	return x.l.out.nodes.Scene(x.in.Query, x.l.out.span.State(), x.n)
+}
+
+// message returns the question of the node's approval, "" for the default.
+func (x *execution) message() (string, error) { return x.scene().Message(x.limit, x.n) }
+
+// await waits for the time of the node's wait, once: it is over before the node is retried.
+func (x *execution) await(ctx context.Context) error {
+	if !x.n.Waits() || x.st.Execution > 1 {
+		return nil
+	}
+	u := plugins.Use{Place: journal.WaitPlace}
+	m, err := x.s.em.memo(u)
+	if err != nil {
+		return err
+	}
+	var wait plugins.Wait
+	if m.Output == nil {
+		if wait.Until, err = x.scene().Until(x.limit, x.n); err != nil {
+			return err
+		}
+	}
+	return x.s.Wait(ctx, u, wait)
 }
 
 // timeout returns how long one execution of a node may take, as set by the workflow or else by the agent.
@@ -139,8 +162,11 @@ func (x *execution) timeout() time.Duration {
 	return orDefault(x.n.Timeout, limit)
 }
 
-// call runs the node's worker or tool. A worker that has not returned when the grace after its timeout ends is abandoned.
+// call waits, and runs the node's worker or tool. A worker that has not returned when the grace after its timeout ends is abandoned.
 func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, error) {
+	if err := x.await(ctx); err != nil || x.n.Agent == "" && x.n.Tool == "" {
+		return nodeOutput{}, err
+	}
 	if x.n.Tool != "" {
 		out, err := x.s.toolNode(ctx, x.n.Tool, json.RawMessage(in.Query))
 		if err == nil && out.Status == agui.StatusFailure {

@@ -32,7 +32,7 @@ type Graph struct {
 // Node is one node of a graph.
 type Node struct {
 	plugins.Node
-	when, input, message *expression.Program // nil if empty
+	when, wait, input, message *expression.Program // nil if empty
 }
 
 // Compile compiles a registry's workflows and tool schemas.
@@ -133,6 +133,14 @@ func (g *Graph) Output(nodes map[string]*data.Node) (out json.RawMessage) {
 	return out
 }
 
+// CheckName returns an error for a node whose id has another meaning in expressions.
+func CheckName(id string) error {
+	if id == "query" || id == "state" || id == "nodes" || expression.IsReserved(id) {
+		return fmt.Errorf("%s is a word of expressions: choose another id", id)
+	}
+	return nil
+}
+
 // Outputs returns the schema of the output of a node's agent or tool, nil if it is not known.
 type Outputs func(n *plugins.Node) json.RawMessage
 
@@ -159,9 +167,15 @@ func compileWorkflow(w plugins.Workflow, outputs Outputs) (*Graph, error) {
 	g := &Graph{Definition: definition}
 	for _, n := range w.Nodes {
 		node := &Node{Node: n}
+		if err := CheckName(n.ID); err != nil {
+			return nil, fmt.Errorf("workflow %s, node %s: %w", w.Name, n.ID, err)
+		}
 		scope := ScopeOf(w, n.ID, outputs)
 		if node.when, err = scope.compile(n.When, true); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: when: %w", w.Name, n.ID, err)
+		}
+		if node.wait, err = scope.compile(n.Wait.Until, false); err != nil {
+			return nil, fmt.Errorf("workflow %s, node %s: wait: %w", w.Name, n.ID, err)
 		}
 		if node.input, err = scope.compile(n.Input, false); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: input: %w", w.Name, n.ID, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
@@ -17,10 +18,7 @@ import (
 
 // Worker returns the name that the node's events carry as their agent.
 func (n *Node) Worker() string {
-	if n.Agent != "" {
-		return n.Agent
-	}
-	return n.Tool
+	return cmp.Or(n.Agent, n.Tool, n.ID)
 }
 
 // NeedsMet reports whether all nodes that n needs have ended.
@@ -63,10 +61,12 @@ func firstLine(err error) string {
 }
 
 // Computes reports whether the node has an expression over the results of nodes.
-func (n *Node) Computes() bool { return n.when != nil || n.input != nil || n.message != nil }
+func (n *Node) Computes() bool {
+	return n.when != nil || n.wait != nil || n.input != nil || n.message != nil
+}
 
-// Scope returns the variables of expressions.
-func Scope(query string, state json.RawMessage, nodes map[string]*data.Node) map[string]any {
+// Scope returns the variables of expressions that are evaluated at a time.
+func Scope(now time.Time, query string, state json.RawMessage, nodes map[string]*data.Node) map[string]any {
 	st, err := expression.Decode(state)
 	if err != nil || st == nil {
 		st = map[string]any{}
@@ -81,7 +81,7 @@ func Scope(query string, state json.RawMessage, nodes map[string]*data.Node) map
 		seen[id] = map[string]any{"status": string(n.Status), "answer": answer, "output": out}
 		scope[id] = map[string]any{"status": outputStatus(n), "answer": answer, "output": out}
 	}
-	scope["query"], scope["state"], scope["nodes"] = query, st, seen
+	scope["query"], scope["state"], scope["nodes"], scope[expression.Now] = query, st, seen, now
 	return scope
 }
 
@@ -142,7 +142,7 @@ func Answer(output json.RawMessage) string {
 // tool without a mapping gets none.
 func (n *Node) Query(ctx context.Context, run string, env func() map[string]any, nodes map[string]*data.Node) (string, error) {
 	if n.input == nil {
-		if n.Tool != "" {
+		if n.Agent == "" {
 			return "{}", nil
 		}
 		parts := []string{run}

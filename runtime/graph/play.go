@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
@@ -16,9 +17,12 @@ type Executed struct {
 	State  json.RawMessage // of the thread, afterwards
 }
 
-// Play executes a registered workflow for a test: one node after the other, each retry at once. It returns the workflow's output, and
-// stops at the first error that is not retried.
-func Play(ctx context.Context, reg *host.Registry, name, query string, state json.RawMessage, execute func(n *Node, query string) (Executed, error)) (json.RawMessage, error) {
+// Play executes a registered workflow for a test: one node after the other, each retry at once. A wait moves its clock, and calls waited
+// with its end. Play returns the workflow's output, and stops at the first error that is not retried.
+func Play(
+	ctx context.Context, reg *host.Registry, name, query string, state json.RawMessage,
+	waited func(node string, until time.Time), execute func(n *Node, query string) (Executed, error),
+) (json.RawMessage, error) {
 	set, err := Compile(reg)
 	if err != nil {
 		return nil, err
@@ -28,7 +32,8 @@ func Play(ctx context.Context, reg *host.Registry, name, query string, state jso
 	for _, n := range g.Nodes {
 		rows[n.ID] = &data.Node{NodeID: n.ID, Status: data.Pending}
 	}
-	env := func() map[string]any { return Scope(query, state, rows) }
+	var slept time.Duration
+	env := func() map[string]any { return Scope(time.Now().Add(slept), query, state, rows) }
 	for range g.Nodes { // each pass ends at least one node
 		for _, n := range g.Nodes {
 			row := rows[n.ID]
@@ -46,6 +51,19 @@ func Play(ctx context.Context, reg *host.Registry, name, query string, state jso
 			in, err := n.Query(ctx, query, env, rows)
 			if err != nil {
 				return nil, err
+			}
+			if n.Waits() {
+				now := time.Now().Add(slept)
+				until, err := n.Until(ctx, env, now)
+				if err != nil {
+					return nil, err
+				}
+				slept += max(until.Sub(now), 0)
+				waited(n.ID, until)
+			}
+			if n.Agent == "" && n.Tool == "" {
+				row.Status = data.Completed
+				continue
 			}
 			out, err := execute(n, in)
 			for retries := 0; retries < n.Retry.Retries && isRetryable(err); retries++ {

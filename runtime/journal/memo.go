@@ -18,6 +18,9 @@ const (
 	KeptPlace     = "kept"     // the value that the call has stored
 )
 
+// WaitPlace is the place of the wait of a node itself. Those of its worker are counted from 1.
+const WaitPlace = "wait#0"
+
 // lastSegment returns the last segment of a place.
 func lastSegment(place string) string { return place[strings.LastIndexByte(place, '/')+1:] }
 

@@ -22,11 +22,13 @@ type Plan struct {
 	steps   map[string]*data.Step // by node, the latest
 	count   int                   // steps so far, over all generations
 	started map[string]bool       // nodes that this process has started
+
+	Now func() time.Time // the time that expressions have
 }
 
 // New returns the plan of a graph, without rows.
 func New(g *graph.Graph) *Plan {
-	return &Plan{Graph: g, nodes: make(map[string]*data.Node), steps: make(map[string]*data.Step), started: make(map[string]bool)}
+	return &Plan{Graph: g, nodes: make(map[string]*data.Node), steps: make(map[string]*data.Step), started: make(map[string]bool), Now: time.Now}
 }
 
 // Kept is a node that an earlier run has completed, with the step that did. A rerun has both as its own.
@@ -96,6 +98,7 @@ const page = 500
 
 // Scene is what expressions of nodes are evaluated on, beside a run that goes on: their evaluation can take a second.
 type Scene struct {
+	now   time.Time
 	query string
 	state json.RawMessage
 	nodes map[string]*data.Node
@@ -104,7 +107,7 @@ type Scene struct {
 // Scene returns the values on which the expressions of some nodes are evaluated. It copies the rows only for nodes with expressions: the others
 // read only nodes that have ended, whose rows do not change.
 func (p *Plan) Scene(query string, state json.RawMessage, of ...*graph.Node) *Scene {
-	s := &Scene{query, state, p.nodes}
+	s := &Scene{p.Now(), query, state, p.nodes}
 	if slices.ContainsFunc(of, (*graph.Node).Computes) {
 		s.nodes = make(map[string]*data.Node, len(p.nodes))
 		for id, row := range p.nodes {
@@ -114,7 +117,7 @@ func (p *Plan) Scene(query string, state json.RawMessage, of ...*graph.Node) *Sc
 	return s
 }
 
-func (s *Scene) scope() map[string]any { return graph.Scope(s.query, s.state, s.nodes) }
+func (s *Scene) scope() map[string]any { return graph.Scope(s.now, s.query, s.state, s.nodes) }
 
 // Runs reports whether a node runs. One that has begun goes on.
 func (s *Scene) Runs(ctx context.Context, n *graph.Node) (bool, error) {
@@ -127,6 +130,11 @@ func (s *Scene) Runs(ctx context.Context, n *graph.Node) (bool, error) {
 // Query returns the query of a node.
 func (s *Scene) Query(ctx context.Context, n *graph.Node) (string, error) {
 	return n.Query(ctx, s.query, s.scope, s.nodes)
+}
+
+// Until returns the end of a node's wait, if it begins now.
+func (s *Scene) Until(ctx context.Context, n *graph.Node) (time.Time, error) {
+	return n.Until(ctx, s.scope, s.now)
 }
 
 // Message returns the question of a node's approval, "" for the default.

@@ -5789,9 +5789,9 @@ export interface components {
         WorkflowNode: {
             /** @description The node's id. */
             id: string;
-            /** @description The agent to run. Either `agent` or `tool` is null. */
+            /** @description The agent to run, or null. */
             agent: string | null;
-            /** @description The tool to call. Either `agent` or `tool` is null. */
+            /** @description The tool to call, or null. A node without an agent and a tool is a wait. */
             tool: string | null;
             /** @description Nodes that must end before this one. */
             needs: string[];
