@@ -79,8 +79,11 @@ func (w Workflow) checkAcyclic() error {
 //	query            the run's last user message
 //	state            the thread's state, an object
 //	nodes.<id>       the result of a needed node, or of one that it needs in turn: {status, answer, output}, status
-//	                 "COMPLETED" or "SKIPPED"
-//	<id>             the same with the status of the output: "success", "partial_success" or "skipped"
+//	                 "COMPLETED", "FAILED" or "SKIPPED"
+//	<id>             the same with the status of the output: "success", "partial_success", "failed" or
+//	                 "skipped"
+//	<id>.round       of a node with Repeat: how many rounds it had
+//	<id>.error       of a node with ContinueOnError: {code, message}, both empty unless it has failed
 //
 // Any other name in an expression is an error at the server's start; members of state and outputs are not checked. ${NAME}
 // is the value of an environment variable, which the definition does not show.
@@ -90,7 +93,7 @@ type Node struct {
 	ID    string   // unique in the workflow, a Go identifier ([A-Za-z_][A-Za-z0-9_]*), so that expressions can name it
 	Agent string   // the agent to run, or
 	Tool  string   // the tool to call with the result of Input
-	Needs []string // nodes that must have completed or been skipped
+	Needs []string // nodes that must have ended
 
 	// When skips the node unless the expression is true; empty means true. A node is also skipped if all its needs were
 	// skipped.
@@ -101,6 +104,13 @@ type Node struct {
 
 	Timeout time.Duration // of one execution; 0 means the server's default
 	Retry   Retry
+
+	// ContinueOnError lets the run go on when the node has failed: nodes that need it run. The failures budget_exceeded, crash_loop,
+	// replay_mismatch and too_many_records, limits of the run, and an error in When fail the run all the same.
+	ContinueOnError bool `json:",omitempty"`
+
+	// Repeat executes the node in rounds. Wait is waited for before the first one; each has its own input, approval and retries.
+	Repeat Repeat `json:",omitzero"`
 
 	// Wait is waited for once, after When and before the approval and the call, whose input was computed before. A node may be a
 	// wait alone: its output is nil.
@@ -122,8 +132,10 @@ func (n *Node) validate() error {
 		return fmt.Errorf("id must match %s", nodeID)
 	case n.Agent != "" && n.Tool != "" || !calls && n.Wait == NodeWait{}:
 		return errors.New("must have an agent or a tool, and not both, or a wait")
-	case !calls && (n.Input != "" || n.Timeout != 0 || n.Retry != Retry{} || n.Approval):
-		return errors.New("input, timeout, retry and approval are for a node with an agent or a tool")
+	case !calls && (n.Input != "" || n.Timeout != 0 || n.Retry.Retries != 0 || n.Repeat != Repeat{} || n.Approval):
+		return errors.New("input, timeout, retry, repeat and approval are for a node with an agent or a tool")
+	case n.Repeat != Repeat{} && (n.Repeat.Until == "" || n.Repeat.Max < 0 || n.Repeat.Max > MaxRounds):
+		return fmt.Errorf("repeat needs Until, and a Max of up to %d", MaxRounds)
 	case n.Wait.For < 0 || n.Wait.For > 0 && n.Wait.Until != "":
 		return errors.New("must wait for a time above 0, or until one")
 	case n.Timeout < 0:
@@ -133,6 +145,21 @@ func (n *Node) validate() error {
 	}
 	return n.Approver.Validate()
 }
+
+// Repeat is the policy for executing a node again after a success. Until, the node's Input and the message of its approval see the
+// node itself, too: with the output of its last round and the number of the present one as round, from 1. In the first round the output
+// is nil, and status and answer are empty.
+type Repeat struct {
+	Until string // an expression: the node is over once it is true
+	Max   int    `json:",omitempty"` // rounds, default DefaultRounds; at most MaxRounds. The last one ends the node as a partial_success,
+	Fail  bool   `json:",omitempty"` // or else fails it with the code repeat_max
+}
+
+// Limits of the rounds of a node.
+const (
+	DefaultRounds = 10
+	MaxRounds     = 100
+)
 
 // NodeWait is a wait of a node, as [Run.Sleep] and [Run.SleepUntil] do it, by one of its fields.
 type NodeWait struct {
@@ -156,9 +183,10 @@ func ParseDuration(text string) (time.Duration, error) {
 	return time.Duration(n)*24*time.Hour + more, err
 }
 
-// Retry is the policy for executing a node again after a retryable error.
+// Retry is the policy for executing a node again after an error that is retryable, or whose code is in On.
 type Retry struct {
 	Retries int           // executions after the first one
 	Initial time.Duration // delay before the first retry, default 500 ms; it doubles each time
 	Max     time.Duration // maximum delay, default 30 s
+	On      []string      `json:",omitempty"` // codes: only these errors are retried, and whether or not they are retryable
 }

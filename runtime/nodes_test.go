@@ -107,3 +107,126 @@ func TestNodeWait_ComesBeforeApproval(t *testing.T) {
 	b.wait(s.RunID, runtime.Completed)
 	checkLog(t, b.log("main"))
 }
+
+// rounds returns the steps of a run as words, in their order.
+func (b *bench) rounds(run string) (words []string) {
+	b.t.Helper()
+	steps, err := rows(b.Runs.Steps(b.t.Context(), local, run, 0, 100))
+	must(b.t, err)
+	for _, st := range steps {
+		words = append(words, fmt.Sprintf("%s %d.%d %s", st.NodeID, st.Round, st.Execution, st.Status))
+	}
+	return words
+}
+
+// A node sees its last output in each round. A crash goes on in the round, and a retry keeps it.
+func TestNodeRepeat_GoesOnInItsRound(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, path string) {
+		t.Parallel()
+		reached, blocks := make(chan struct{}), true // in the second round of the first process
+		writer := agent{"writer", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			q := run.Input.Query
+			if len(q) == 3 && blocks {
+				blocks = false
+				close(reached)
+				<-ctx.Done()
+				return agui.WorkerOutput{}, context.Cause(ctx)
+			}
+			if len(q) > 2 && run.Input.Execution == 1 {
+				return agui.WorkerOutput{}, &plugins.Error{Code: "busy", Message: "Busy"}
+			}
+			return agui.WorkerOutput{Answer: q + "x"}, nil
+		}}
+		b := openAt(t, path, runtime.Config{}, writer, answering("echo", strings.ToUpper), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+			{ID: "draft", Agent: "writer", Input: `draft.output == nil ? query : draft.answer`, Repeat: plugins.Repeat{Until: "len(draft.answer) == 5 and draft.round == 3"},
+				Retry: plugins.Retry{Retries: 1, On: []string{"busy"}, Initial: time.Millisecond}},
+			{ID: "shown", Agent: "echo", Needs: []string{"draft"}, Input: `draft.answer + draft.status + string(draft.round)`},
+		}})
+		s := b.startWorkflow("main", "flow", "go")
+		<-reached
+		b.crash()
+		run := b.wait(s.RunID, runtime.Completed)
+		if got := *run.OutputSummary; got != "GOXXXSUCCESS3" {
+			t.Errorf("the answer is %q", got)
+		}
+		want := []string{"draft 1.1 COMPLETED", "draft 2.1 FAILED", "draft 2.2 COMPLETED", "draft 3.1 FAILED", "draft 3.2 COMPLETED", "shown 0.1 COMPLETED"}
+		if got := b.rounds(s.RunID); !slices.Equal(got, want) {
+			t.Errorf("the steps are %v", got)
+		}
+		nodes, err := b.Runs.Nodes(t.Context(), local, s.RunID)
+		if err != nil || nodes[0].Round != 3 || nodes[1].Round != 0 {
+			t.Errorf("the nodes are %+v, %v", nodes, err)
+		}
+		checkLog(t, b.log("main"))
+	})
+}
+
+func TestNodeRepeat_EndsAtMax(t *testing.T) {
+	t.Parallel()
+	flow := func(name string, r plugins.Repeat) plugins.Workflow {
+		return plugins.Workflow{Name: name, Nodes: []plugins.Node{
+			{ID: "a", Tool: "note", Input: `{"round": a.round}`, Repeat: r},
+			{ID: "b", Agent: "echo", Needs: []string{"a"}, Input: `a.answer + a.status`},
+		}}
+	}
+	note := tool{plugins.Info{Name: "note"}, func(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{ResultSummary: string(c.Args)}, nil
+	}}
+	b := open(t, runtime.Config{}, note, answering("echo", func(q string) string { return q }),
+		flow("partial", plugins.Repeat{Until: "false", Max: 2}), flow("fail", plugins.Repeat{Until: "false", Max: 2, Fail: true}), flow("bad", plugins.Repeat{Until: "state.x"}))
+	for name, want := range map[string]string{"partial": `{"round":2}partial_success`, "fail": "repeat_max", "bad": "bad_condition"} {
+		s := b.request(runtime.StartRequest{WorkflowID: name, ThreadID: name, Messages: user("go"), State: []byte(`{"x":7}`)})
+		run := b.wait(s.RunID, runtime.Failed, runtime.Completed)
+		if run.Error != nil && run.Error.Code != want || run.Error == nil && *run.OutputSummary != want {
+			t.Errorf("%s: %+v %v", name, run.Error, run.OutputSummary)
+		}
+		checkLog(t, b.log(name))
+	}
+}
+
+// A run goes on behind a failure that a node catches, also after a crash. Failures that are not the node's fail it all the same.
+func TestNodeFailure_IsCaught(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, path string) {
+		t.Parallel()
+		fails := func(name, code string) agent {
+			return agent{name, func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+				return agui.WorkerOutput{}, &plugins.Error{Code: code, Message: "No luck"}
+			}}
+		}
+		entered, first := make(chan struct{}), true
+		undo := agent{"undo", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			if first {
+				first = false
+				close(entered)
+				<-ctx.Done()
+			}
+			return agui.WorkerOutput{Answer: run.Input.Query}, context.Cause(ctx)
+		}}
+		b := openAt(t, path, runtime.Config{}, fails("seller", "sold_out"), fails("spender", "budget_exceeded"), undo, hello,
+			plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+				{ID: "sell", Agent: "seller", ContinueOnError: true},
+				{ID: "odd", Agent: "hello", Input: "1 / 0", ContinueOnError: true},
+				{ID: "thanks", Agent: "hello", Needs: []string{"sell"}, When: "sell.status == 'success'"},
+				{ID: "sorry", Agent: "undo", Needs: []string{"sell", "odd"}, When: "sell.status == 'failed'",
+					Input: "join([sell.error.code, sell.error.message, nodes.sell.status, odd.error.code], ' ')"},
+			}},
+			plugins.Workflow{Name: "spent", Nodes: []plugins.Node{{ID: "spend", Agent: "spender", ContinueOnError: true}}})
+		s := b.startWorkflow("main", "flow", "go")
+		<-entered
+		b.crash()
+		run := b.wait(s.RunID, runtime.Completed)
+		if got, want := *run.OutputSummary, "sold_out No luck FAILED bad_input"; got != want {
+			t.Errorf("the answer is %q, want %q", got, want)
+		}
+		if got := b.states(s.RunID); !slices.Equal(got, []string{"odd FAILED", "sell FAILED", "sorry COMPLETED", "thanks SKIPPED"}) {
+			t.Errorf("the nodes are %v", got)
+		}
+		checkLog(t, b.log("main"))
+		spent := b.wait(b.startWorkflow("spent", "spent", "go").RunID, runtime.Failed)
+		if spent.Error.Code != "budget_exceeded" {
+			t.Errorf("%+v", spent.Error)
+		}
+	})
+}

@@ -93,7 +93,8 @@ workflows:
     projects: [p1]
     nodes:
       plan: {agent: researcher}
-      score: {agent: scorer, needs: [plan], retry: 3, timeout: 30s}
+      score: {agent: scorer, needs: [plan], retry: 3, timeout: 30s, on_error: continue}
+      draft: {agent: scorer, retry: {max: 2, on: [busy], backoff: 1s, max_delay: 1m}, repeat: {until: draft.round == 2, max: 3, on_max: fail}, on_error: fail}
       publish:
         tool: files.write_file
         input: {path: "'out.md'", content: "plan.answer // all of it", n: 3, deep: {list: ["query", null]}}
@@ -130,7 +131,11 @@ func TestLoad_ReadsAllKeys(t *testing.T) {
 			{ID: "plan", Agent: "researcher"},
 			{
 				ID: "score", Agent: "scorer", Needs: []string{"plan"}, Timeout: 30 * time.Second,
-				Retry: plugins.Retry{Retries: 3},
+				Retry: plugins.Retry{Retries: 3}, ContinueOnError: true,
+			},
+			{
+				ID: "draft", Agent: "scorer", Retry: plugins.Retry{Retries: 2, Initial: time.Second, Max: time.Minute, On: []string{"busy"}},
+				Repeat: plugins.Repeat{Until: "draft.round == 2", Max: 3, Fail: true},
 			},
 			{
 				ID: "publish", Tool: "files.write_file", Needs: []string{"plan", "score"},
@@ -258,6 +263,13 @@ func TestLoad_ErrorsHavePositions(t *testing.T) {
 		{"two waits", flow("      n: {wait: {for: 1d, until: query}}\n"), "workflows.w.nodes.n.wait: want one of for or until, got for and until"},
 		{"wait's time", flow("      n: {agent: echo, wait: {until: quary}}\n"), "4:38: workflows.w.nodes.n.wait.until: unknown name quary (1:1)"},
 		{"wait's duration", flow("      n: {wait: {for: 1d-2h}}\n"), `wait.for: want a duration such as 1m30s, got "1d-2h"`},
+		{"retry's number", flow("      n: {agent: echo, retry: {on: [busy]}}\n"), "n.retry: max is missing"},
+		{"error of no such way", flow("      n: {agent: echo, on_error: retry}\n"), `on_error: want fail or continue, got "retry"`},
+		{"no end of rounds", flow("      n: {agent: echo, repeat: {max: 3}}\n"), "n.repeat: until is missing"},
+		{"many rounds", flow("      n: {agent: echo, repeat: {until: n.round > 2, max: 101}}\n"), "n.repeat.max: want at most 100 rounds"},
+		{"rounds of another node", flow("      m: {agent: echo}\n      n: {agent: echo, needs: [m], repeat: {until: m.round > 2}}\n"), "n.repeat.until: unknown field round"},
+		{"a round before the first", flow("      n: {agent: echo, when: n.round > 2, repeat: {until: n.round > 2}}\n"), "n.when: unknown name n"},
+		{"error of a node that fails the run", flow("      m: {agent: echo}\n      n: {agent: echo, needs: [m], when: m.error.code == ''}\n"), "n.when: unknown field error"},
 		{"input of a wait", flow("      n: {wait: {for: 2h}, input: query}\n"), "4:35: workflows.w.nodes.n.input: is for a node with an agent or a tool"},
 		{"when", flow("      n: {agent: echo, when: 'quary == 1'}\n"), "4:30: workflows.w.nodes.n.when: unknown name quary (1:1)"},
 		{"when's type", flow("      n: {agent: echo, when: 'query'}\n"), "expected bool, but got string"},

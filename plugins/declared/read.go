@@ -135,6 +135,10 @@ func (r *reader) read(path string, n *yaml.Node, v reflect.Value) {
 		*custom = r.approval(path, n)
 		return
 	}
+	if custom, ok := reflect.TypeAssert[**Retry](v.Addr()); ok {
+		*custom = r.retry(path, n)
+		return
+	}
 	if v.Kind() == reflect.Int64 || v.Kind() == reflect.Int || v.Kind() == reflect.Float64 || v.Kind() == reflect.Bool {
 		if n = r.value(path, n); r.wrong(path) {
 			return
@@ -180,6 +184,20 @@ func (r *reader) approval(path string, n *yaml.Node) *Approval {
 		r.errorf(path, "want required, or a mapping such as {by: operator}, got %q", word)
 	}
 	return a
+}
+
+// retry decodes the policy for retries: a number, or a mapping.
+func (r *reader) retry(path string, n *yaml.Node) *Retry {
+	policy := new(Retry)
+	if n.Kind != yaml.ScalarNode {
+		r.members(path, n, reflect.ValueOf(policy).Elem())
+		if r.at[path+".max"] == nil && !r.wrong(path) {
+			r.errorf(path, "max is missing")
+		}
+	} else if n = r.value(path, n); !r.wrong(path) {
+		policy.Max = r.count(path, n)
+	}
+	return policy
 }
 
 // visit follows an alias and counts the node. It returns nil if the file has too many.

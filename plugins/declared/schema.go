@@ -47,6 +47,8 @@ func schemaOf(t reflect.Type) map[string]any {
 		}}
 	case reflect.TypeFor[*Approval]():
 		return map[string]any{"oneOf": []map[string]any{{"enum": []string{"required"}}, schemaOf(reflect.TypeFor[Approver]())}}
+	case reflect.TypeFor[*Retry]():
+		return map[string]any{"oneOf": []map[string]any{schemaOf(reflect.TypeFor[int]()), schemaOf(t.Elem())}}
 	case reflect.TypeFor[*Input]():
 		return map[string]any{"type": []string{"string", "number", "boolean", "object", "array"}}
 	}
@@ -89,6 +91,10 @@ func required(t reflect.Type) []string {
 		return []string{"provider"}
 	case reflect.TypeFor[Tools]():
 		return []string{"command"}
+	case reflect.TypeFor[Retry]():
+		return []string{"max"}
+	case reflect.TypeFor[Repeat]():
+		return []string{"until"}
 	case reflect.TypeFor[Prices]():
 		return []string{"currency"}
 	case reflect.TypeFor[Budget]():

@@ -104,6 +104,9 @@ func TestSchema_AgreesWithLoad(t *testing.T) {
 		head + "workflows: {w: {nodes: {n: {agent: b, approval: {by: boss}}}}}":                                                               false,
 		head + "workflows: {w: {nodes: {n: {agent: b, retry: 2.5}}}}":                                                                         false,
 		head + "workflows: {w: {nodes: {n: {agent: b, needs: m}}}}":                                                                           false,
+		head + "workflows: {w: {nodes: {n: {agent: b, retry: {max: 2}, repeat: {until: n.round == 2}, on_error: continue}}}}":                 true,
+		head + "workflows: {w: {nodes: {n: {agent: b, retry: {on: [busy]}}}}}":                                                                false,
+		head + "workflows: {w: {nodes: {n: {agent: b, repeat: {max: 2}}}}}":                                                                   false,
 		head + "workflows: {w: {nodes: [b]}}":                                                                                                 false,
 	} {
 		_, loadErr := declared.Load(write(t, file), config(map[string]string{"KEY": "k", "TOKEN": "t"}), nil)

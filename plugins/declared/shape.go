@@ -205,10 +205,43 @@ type Node struct {
 	Needs    []string      `yaml:"needs" doc:"Nodes that must end first."`
 	When     Expression    `yaml:"when" doc:"An expression; the node is skipped unless it is true."`
 	Input    *Input        `yaml:"input" doc:"An expression, or a mapping of expressions: an agent's query or a tool's arguments."`
-	Retry    int           `yaml:"retry" doc:"Maximum number of retries after a retryable failure."`
+	Retry    *Retry        `yaml:"retry" doc:"Maximum number of retries after a retryable failure, or a mapping."`
+	OnError  string        `yaml:"on_error" enum:"fail,continue" doc:"fail (the default): the failure of the node fails the run. continue: nodes that need it run, and can read NODE.status and NODE.error."`
+	Repeat   *Repeat       `yaml:"repeat" doc:"The node is executed in rounds until an expression is true."`
 	Timeout  time.Duration `yaml:"timeout" doc:"Time limit of one execution, default timeouts.step."`
 	Wait     *Wait         `yaml:"wait" doc:"A wait for a time before the approval and the call. A node may be a wait alone."`
 	Approval *Approval     `yaml:"approval" doc:"required, or a mapping of who may approve and what they see: the run waits for a person's approval before the node."`
+}
+
+// Retry is the policy for retries: the maximum number alone, or a mapping.
+type Retry struct {
+	Max      int           `yaml:"max" doc:"Maximum number of retries after a failure."`
+	On       []string      `yaml:"on" doc:"Codes of errors: only these are retried, and whether or not they are retryable."`
+	Backoff  time.Duration `yaml:"backoff" doc:"The pause before the first retry, default 500ms; it doubles each time."`
+	MaxDelay time.Duration `yaml:"max_delay" doc:"The longest pause, default 30s."`
+}
+
+// plugins returns r as plugins have it, no retries for nil.
+func (r *Retry) plugins() (p plugins.Retry) {
+	if r == nil {
+		return p
+	}
+	return plugins.Retry{Retries: r.Max, Initial: r.Backoff, Max: r.MaxDelay, On: r.On}
+}
+
+// Repeat is the policy for rounds.
+type Repeat struct {
+	Until Expression `yaml:"until" doc:"An expression, which sees the node's output of the round as NODE: the node is over once it is true."`
+	Max   int        `yaml:"max" doc:"Maximum number of rounds, default 10, at most 100."`
+	OnMax string     `yaml:"on_max" enum:"partial,fail" doc:"What the last round does if the expression is not true: the node ends with the status partial_success (the default), or fails with repeat_max."`
+}
+
+// plugins returns r as plugins have it, no rounds for nil.
+func (r *Repeat) plugins() (p plugins.Repeat) {
+	if r == nil {
+		return p
+	}
+	return plugins.Repeat{Until: string(r.Until), Max: r.Max, Fail: r.OnMax == "fail"}
 }
 
 // Wait is a wait for a time. It has For or Until.

@@ -36,7 +36,7 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 		sound = sound && len(c.r.errs) == before
 		flow.Nodes = append(flow.Nodes, plugins.Node{
 			ID: id, Agent: n.Agent, Tool: n.Tool, Needs: n.Needs, When: string(n.When), Input: n.Input.expression(),
-			Timeout: n.Timeout, Retry: plugins.Retry{Retries: n.Retry}, Wait: n.Wait.plugins(), Approval: n.Approval != nil, Approver: n.Approval.Who().Plugins(),
+			Timeout: n.Timeout, Retry: n.Retry.plugins(), ContinueOnError: n.OnError == "continue", Repeat: n.Repeat.plugins(), Wait: n.Wait.plugins(), Approval: n.Approval != nil, Approver: n.Approval.Who().Plugins(),
 		})
 	}
 	for _, id := range ids {
@@ -67,11 +67,17 @@ func (c *checker) node(at string, n *Node, ids []string) {
 	if err := graph.CheckName(id); err != nil {
 		c.r.errorf(at, "%s", err)
 	}
+	if n.Repeat != nil && n.Repeat.Until == "" && !c.r.wrong(at+".repeat", at+".repeat.until") {
+		c.r.errorf(at+".repeat", "until is missing")
+	}
+	if n.Repeat != nil && n.Repeat.Max > plugins.MaxRounds {
+		c.r.errorf(at+".repeat.max", "want at most %d rounds", plugins.MaxRounds)
+	}
 	if n.Wait != nil {
 		c.oneOf(at+".wait", map[string]bool{"for": n.Wait.For > 0, "until": n.Wait.Until != ""})
 	}
 	if n.Agent == "" && n.Tool == "" && n.Wait != nil {
-		for _, key := range []string{"input", "retry", "timeout", "approval"} {
+		for _, key := range []string{"input", "retry", "repeat", "timeout", "approval"} {
 			if p := at + "." + key; c.r.at[p] != nil {
 				c.r.errorf(p, "is for a node with an agent or a tool")
 			}
@@ -161,8 +167,13 @@ func (c *checker) expressions(at string, names graph.Names, n *Node, ids []strin
 		}
 	}
 	if n.Wait != nil {
-		if err := names.CheckInput(string(n.Wait.Until)); err != nil {
+		if err := names.CheckWait(string(n.Wait.Until)); err != nil {
 			c.r.errorf(at+".wait.until", "%s", expressionError(err, ids))
+		}
+	}
+	if n.Repeat != nil {
+		if err := names.CheckUntil(string(n.Repeat.Until)); err != nil {
+			c.r.errorf(at+".repeat.until", "%s", expressionError(err, ids))
 		}
 	}
 	if err := names.CheckWhen(string(n.When)); err != nil {

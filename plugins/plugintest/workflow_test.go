@@ -75,6 +75,35 @@ func TestRunWorkflow_Waits(t *testing.T) {
 	}
 }
 
+// Rounds, retries by code, and failures that a node catches.
+func TestRunWorkflow_RepeatsAndCatches(t *testing.T) {
+	tries := 0
+	more := plugins.AgentFunc("more", func(_ context.Context, run *plugins.Run) error {
+		if tries++; tries == 2 {
+			return &plugins.Error{Code: "busy"}
+		}
+		return say(run, run.Input.Query+"x")
+	})
+	fail := plugins.AgentFunc("fail", func(context.Context, *plugins.Run) error { return &plugins.Error{Code: "sold_out"} })
+	flow := func(max int, onMax bool) *plugintest.WorkflowResult {
+		tries = 0
+		return plugintest.RunWorkflow(t, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+			{ID: "draft", Agent: "more", Input: "query + draft.answer", Repeat: plugins.Repeat{Until: "draft.round == 3", Max: max, Fail: onMax}, Retry: plugins.Retry{Retries: 1, On: []string{"busy"}}},
+			{ID: "sell", Agent: "fail", ContinueOnError: true, Retry: plugins.Retry{Retries: 1, On: []string{"busy"}}},
+			{ID: "shown", Agent: "more", Needs: []string{"draft", "sell"}, When: "sell.status == 'failed'", Input: "draft.answer + draft.status + sell.error.code"},
+		}}, plugintest.Config{Agents: []plugins.Agent{more, fail}, Input: plugins.Input{Query: "q"}})
+	}
+	if res := flow(0, false); res.Err != nil || res.Answer != "qqqxxxsuccesssold_outx" {
+		t.Errorf("%q, %v", res.Answer, res.Err)
+	}
+	if res := flow(2, false); res.Err != nil || res.Answer != "qqxxpartial_successsold_outx" {
+		t.Errorf("%q, %v", res.Answer, res.Err)
+	}
+	if e, ok := errors.AsType[*plugins.Error](flow(2, true).Err); !ok || e.Code != "repeat_max" {
+		t.Errorf("at max: %v", e)
+	}
+}
+
 func TestRunWorkflow_FailsWhereServerWouldNotStart(t *testing.T) {
 	w, cfg := trips("cost.output.euros > 5")
 	rec := &recorder{TB: t}

@@ -45,7 +45,9 @@ type nodeResult struct {
 	waiting     bool
 	rests       *resting // its worker waits for a time
 	interrupted bool     // its worker is called again in the same step
+	repeats     bool     // it is executed in another round
 	failed      *agui.OutputError
+	caught      bool // the failure does not fail the run
 	node        string
 }
 
@@ -111,7 +113,7 @@ func (l *Live) execute() {
 			} else if r.rests != nil {
 				rests = append(rests, *r.rests)
 			}
-			if r.failed != nil && limit.Err() == nil {
+			if r.failed != nil && !r.caught && limit.Err() == nil {
 				e := FailedWith(r.failed)
 				e.node = r.node
 				l.Settle(e)

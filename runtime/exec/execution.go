@@ -35,10 +35,14 @@ func (x *execution) execute() nodeResult {
 	pause, longest := orDefault(x.n.Retry.Initial, 500*time.Millisecond), orDefault(x.n.Retry.Max, 30*time.Second)
 	for {
 		if err := x.begin(); err != nil {
-			return nodeResult{failed: x.l.explain(x.n.ID, err)}
+			return x.unbegun(err)
 		}
 		r := x.attempt()
 		if r.interrupted {
+			continue
+		}
+		if r.repeats {
+			pause = orDefault(x.n.Retry.Initial, 500*time.Millisecond)
 			continue
 		}
 		if !x.again(r) {
@@ -53,6 +57,17 @@ func (x *execution) execute() nodeResult {
 			return nodeResult{}
 		}
 	}
+}
+
+// unbegun returns the result of a node of which an execution cannot begin.
+func (x *execution) unbegun(err error) nodeResult {
+	r := nodeResult{failed: x.l.explain(x.n.ID, err)}
+	x.l.out.mu.Lock()
+	defer x.l.out.mu.Unlock()
+	if r.caught = x.l.out.span.Gate() == nil && x.limit.Err() == nil && x.n.Catches(r.failed); r.caught {
+		x.l.out.put(x.l.out.nodes.FailNode(x.n.ID, r.failed))
+	}
+	return r
 }
 
 // begin opens the node's next execution, or continues the one that a crash or a question left open.
@@ -121,7 +136,22 @@ func (x *execution) attempt() nodeResult {
 			return nodeResult{interrupted: true}
 		}
 	}
+	if err == nil && x.n.Rounds() > 0 {
+		err = x.judge(&out)
+	}
 	return x.close(out, err)
+}
+
+// judge decides whether the output of a round ends the node.
+func (x *execution) judge(out *nodeOutput) error {
+	over, err := x.scene().Over(x.limit, x.n, out.json)
+	if err != nil || over {
+		return err
+	}
+	if out.again = x.st.Round < x.n.Rounds(); !out.again {
+		out.json, err = x.n.Cut(out.json)
+	}
+	return err
 }
 
 // scene returns what the node's expressions are evaluated on.
@@ -134,9 +164,9 @@ func (x *execution) scene() *plan.Scene {
 // message returns the question of the node's approval, "" for the default.
 func (x *execution) message() (string, error) { return x.scene().Message(x.limit, x.n) }
 
-// await waits for the time of the node's wait, once: it is over before the node is retried.
+// await waits for the time of the node's wait, once: it is over before the node is executed again.
 func (x *execution) await(ctx context.Context) error {
-	if !x.n.Waits() || x.st.Execution > 1 {
+	if !x.n.Waits() || x.st.Execution > 1 || x.st.Round > 1 {
 		return nil
 	}
 	u := plugins.Use{Place: journal.WaitPlace}
@@ -235,9 +265,13 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 		r.waiting = true
 	case err != nil:
 		r.failed = x.l.explain(x.s.w.Agent, err)
+		r.caught = x.n.Catches(r.failed)
 		x.l.out.nodes.Fail(x.st, r.failed, x.again(r))
 	default:
 		x.l.out.nodes.Complete(x.st, data.Plain(out.text), out.json)
+		if r.repeats = out.again; r.repeats {
+			x.l.out.nodes.Repeat(x.st)
+		}
 		x.l.out.progressed(it)
 	}
 	if out.made != nil && x.st.Status.Final() { // a person may have edited it
@@ -265,7 +299,7 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 
 // again reports whether the node is executed once more after a result.
 func (x *execution) again(r nodeResult) bool {
-	return r.failed != nil && r.failed.Retryable && x.st.Execution <= x.n.Retry.Retries
+	return r.failed != nil && x.n.Retries(r.failed, x.st.Execution)
 }
 
 // nodeOutput is the output of a node, as its step shows it and as later nodes see it.
@@ -273,6 +307,8 @@ type nodeOutput struct {
 	text string
 	json json.RawMessage
 	made json.RawMessage // the arguments of a tool's call, nil unless they are an object
+
+	again bool // another round follows
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {

@@ -24,7 +24,7 @@ func (n *Node) Worker() string {
 // NeedsMet reports whether all nodes that n needs have ended.
 func (n *Node) NeedsMet(nodes map[string]*data.Node) bool {
 	for _, id := range n.Needs {
-		if s := nodes[id].Status; s != data.Completed && s != data.Skipped {
+		if s := nodes[id].Status; s != data.Completed && s != data.Skipped && s != data.Failed { // a failure that is not caught ends the run
 			return false
 		}
 	}
@@ -62,7 +62,7 @@ func firstLine(err error) string {
 
 // Computes reports whether the node has an expression over the results of nodes.
 func (n *Node) Computes() bool {
-	return n.when != nil || n.wait != nil || n.input != nil || n.message != nil
+	return n.when != nil || n.wait != nil || n.input != nil || n.until != nil || n.message != nil
 }
 
 // Scope returns the variables of expressions that are evaluated at a time.
@@ -73,22 +73,32 @@ func Scope(now time.Time, query string, state json.RawMessage, nodes map[string]
 	}
 	seen, scope := make(map[string]any, len(nodes)), make(map[string]any, len(nodes)+3)
 	for id, n := range nodes {
-		if n.Status != data.Completed && n.Status != data.Skipped {
+		if n.Status != data.Completed && n.Status != data.Skipped && n.Status != data.Failed && n.Round == 0 {
 			continue
 		}
 		answer := Answer(n.Output)
 		out, _ := expression.Decode(Result(n.Output)) // nil if there is none
-		seen[id] = map[string]any{"status": string(n.Status), "answer": answer, "output": out}
-		scope[id] = map[string]any{"status": outputStatus(n), "answer": answer, "output": out}
+		failure := map[string]any{"code": "", "message": ""}
+		if e := n.Error; e != nil {
+			failure = map[string]any{"code": e.Code, "message": e.Message}
+		}
+		seen[id] = map[string]any{"status": string(n.Status), "answer": answer, "output": out, "round": n.Round, "error": failure}
+		scope[id] = map[string]any{"status": outputStatus(n), "answer": answer, "output": out, "round": n.Round, "error": failure}
 	}
 	scope["query"], scope["state"], scope["nodes"], scope[expression.Now] = query, st, seen, now
 	return scope
 }
 
-// outputStatus returns a node's status according to its output: success, partial_success or skipped.
+// outputStatus returns a node's status according to its output: success, partial_success, failed or skipped; "" in the first round of one
+// that is repeated.
 func outputStatus(n *data.Node) string {
-	if n.Status == data.Skipped {
+	switch {
+	case n.Status == data.Skipped:
 		return "skipped"
+	case n.Status == data.Failed:
+		return "failed"
+	case n.Status != data.Completed && n.Output == nil:
+		return ""
 	}
 	var o struct {
 		Status string `json:"status"`

@@ -3615,6 +3615,8 @@ export interface components {
             runId: string;
             /** @description The node. */
             nodeId: string;
+            /** @description The latest round of a node with `repeat`, from 1. Absent for other nodes and before the first. */
+            round?: number;
             /**
              * @description The node's status.
              * @enum {string}
@@ -5435,6 +5437,8 @@ export interface components {
             stepNumber: number;
             /** @description The node. */
             nodeId: string;
+            /** @description The round of a node with `repeat`, from 1. Absent for other nodes. */
+            round?: number;
             /**
              * @description The step's status.
              * @enum {string}
