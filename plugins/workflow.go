@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -71,7 +72,7 @@ func (w Workflow) checkAcyclic() error {
 	return nil
 }
 
-// Node is one agent or tool of a Workflow, or a wait.
+// Node is one agent or tool of a Workflow, a question, or a wait.
 //
 // When and Input are expressions of github.com/expr-lang/expr, compiled when the server starts, over
 //
@@ -83,6 +84,7 @@ func (w Workflow) checkAcyclic() error {
 //	<id>             the same with the status of the output: "success", "partial_success", "failed" or
 //	                 "skipped"
 //	<id>.round       of a node with Repeat: how many rounds it had
+//	<id>.by          of a node with Ask: the user who has answered, empty if it is not known
 //	<id>.error       of a node with ContinueOnError: {code, message}, both empty unless it has failed
 //
 // Any other name in an expression is an error at the server's start; members of state and outputs are not checked. ${NAME}
@@ -119,7 +121,9 @@ type Node struct {
 	// Approval makes the run wait for a person before the node executes. The person can edit a tool's arguments. A denied
 	// node fails with the code denied.
 	Approval bool `json:",omitempty"`
-	// Approver says who may approve it, and what they see.
+	// Ask makes the node a question to a person.
+	Ask *Ask `json:",omitempty"`
+	// Approver says who may approve it, or answer it, and what they see. A question needs its Message.
 	Approver Approver `json:",omitzero"`
 }
 
@@ -127,11 +131,16 @@ var nodeID = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func (n *Node) validate() error {
 	calls := n.Agent != "" || n.Tool != ""
+	does := slices.DeleteFunc([]bool{n.Agent != "", n.Tool != "", n.Ask != nil}, func(is bool) bool { return !is })
 	switch {
 	case !nodeID.MatchString(n.ID):
 		return fmt.Errorf("id must match %s", nodeID)
-	case n.Agent != "" && n.Tool != "" || !calls && n.Wait == NodeWait{}:
-		return errors.New("must have an agent or a tool, and not both, or a wait")
+	case len(does) > 1 || len(does) == 0 && n.Wait == NodeWait{}:
+		return errors.New("must have one of an agent, a tool and a question, or a wait")
+	case n.Ask != nil && n.Approver.Message == "":
+		return errors.New("a question needs a message")
+	case n.Ask != nil && n.Ask.Skip && n.Ask.Output != "":
+		return errors.New("a question has Skip or Output, not both")
 	case !calls && (n.Input != "" || n.Timeout != 0 || n.Retry.Retries != 0 || n.Repeat != Repeat{} || n.Approval):
 		return errors.New("input, timeout, retry, repeat and approval are for a node with an agent or a tool")
 	case n.Repeat != Repeat{} && (n.Repeat.Until == "" || n.Repeat.Max < 0 || n.Repeat.Max > MaxRounds):
@@ -144,6 +153,15 @@ func (n *Node) validate() error {
 		return errors.New("retry is negative")
 	}
 	return n.Approver.Validate()
+}
+
+// Ask is the question of a node. Its output is the answer.
+type Ask struct {
+	Schema json.RawMessage `json:",omitempty"` // JSON Schema of the answer, default any JSON
+
+	// A question that is declined or has expired fails the node with the code unanswered, unless it says otherwise:
+	Skip   bool   `json:",omitempty"` // the node is skipped, or
+	Output string `json:",omitempty"` // an expression of its output
 }
 
 // Repeat is the policy for executing a node again after a success. Until, the node's Input and the message of its approval see the

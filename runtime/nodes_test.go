@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -227,6 +228,56 @@ func TestNodeFailure_IsCaught(t *testing.T) {
 		spent := b.wait(b.startWorkflow("spent", "spent", "go").RunID, runtime.Failed)
 		if spent.Error.Code != "budget_exceeded" {
 			t.Errorf("%+v", spent.Error)
+		}
+	})
+}
+
+// The answer to the question of a node is its output. What is declined or has expired does what the node says.
+func TestNodeAsk_HasTheAnswer(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, path string) {
+		t.Parallel()
+		ask := func(name string, a plugins.Ask, catches bool) plugins.Workflow {
+			a.Schema = json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`)
+			return plugins.Workflow{Name: name, Nodes: []plugins.Node{
+				{ID: "sure", Ask: &a, Approver: plugins.Approver{Message: "'How many ' + query + '?'"}, ContinueOnError: catches},
+				{ID: "shown", Agent: "echo", Needs: []string{"sure"}, Input: "{output: sure.output, status: sure.status}"},
+				{ID: "by", Agent: "echo", Needs: []string{"shown"}, Input: "shown.answer + sure.by"},
+			}}
+		}
+		b := openAt(t, path, runtime.Config{}, answering("echo", func(q string) string { return q }), ask("fail", plugins.Ask{}, false),
+			ask("skip", plugins.Ask{Skip: true}, false), ask("output", plugins.Ask{Output: "{n: 1}"}, false), ask("caught", plugins.Ask{}, true))
+		ann := runtime.MustCaller("default", "ann", runtime.RoleOperator)
+		for _, c := range []struct{ workflow, payload, want string }{
+			{"fail", `{"n":3}`, `{"output":{"n":3},"status":"success"}ann`},
+			{"fail", "", "unanswered"},
+			{"skip", "", ""},
+			{"output", "", `{"output":{"n":1},"status":"success"}`},
+			{"caught", "", `{"output":null,"status":"failed"}`},
+		} {
+			thread := c.workflow + c.payload
+			s := b.startWorkflow(thread, c.workflow, "apples")
+			b.wait(s.RunID, runtime.Waiting)
+			asked, err := b.Runs.Interrupts(t.Context(), local, s.RunID)
+			must(t, err)
+			if len(asked) != 1 || asked[0].Message != "How many apples?" || asked[0].Reason != "input_required" || asked[0].ResponseSchema == nil {
+				t.Fatalf("%s asks %+v", c.workflow, asked)
+			}
+			entry := agui.ResumeEntry{InterruptID: asked[0].ID, Status: "resolved", Payload: json.RawMessage(`{"n":"many"}`)}
+			if _, err := b.Resume(t.Context(), ann, s.RunID, []agui.ResumeEntry{entry}); code(err) != "invalid_answer" {
+				t.Errorf("%s: an answer that does not fit: %v", c.workflow, err)
+			}
+			entry.Payload = json.RawMessage(c.payload)
+			if c.payload == "" {
+				entry.Status, entry.Payload = "cancelled", nil
+			}
+			_, err = b.Resume(t.Context(), ann, s.RunID, []agui.ResumeEntry{entry})
+			must(t, err)
+			run := b.wait(s.RunID, runtime.Completed, runtime.Failed)
+			if run.Error != nil && run.Error.Code != c.want || run.Error == nil && *run.OutputSummary != c.want {
+				t.Errorf("%s %s: %+v %q", c.workflow, c.payload, run.Error, *run.OutputSummary)
+			}
+			checkLog(t, b.log(thread))
 		}
 	})
 }

@@ -103,6 +103,7 @@ workflows:
         wait: {until: "'09:00 Europe/Berlin'"}
         approval: required
       pause: {wait: {for: 1d12h}}
+      choice: {ask: {message: "'Which?'", schema: {type: string}, by: operator, not: requester, expires: 2d, else: {output: "'none'"}}, wait: {for: 1m}}
 `
 
 func TestLoad_ReadsAllKeys(t *testing.T) {
@@ -144,6 +145,10 @@ func TestLoad_ReadsAllKeys(t *testing.T) {
 					`, "deep": {"list": [(query` + "\n)" + `, nil]}}`,
 			},
 			{ID: "pause", Wait: plugins.NodeWait{For: 36 * time.Hour}},
+			{
+				ID: "choice", Ask: &plugins.Ask{Schema: []byte(`{"type":"string"}`), Output: "'none'"}, Wait: plugins.NodeWait{For: time.Minute},
+				Approver: plugins.Approver{By: "operator", NotRequester: true, Message: "'Which?'", Expires: 48 * time.Hour},
+			},
 		}},
 	}
 	var got []any
@@ -233,7 +238,7 @@ func TestLoad_ErrorsHavePositions(t *testing.T) {
 		{"approval", "mcp:\n  f: {command: [x], allow: [read], approval: [write]}\n", `2:47: mcp.f.approval[0]: "write" is not in allow`},
 		{"none", "mcp:\n  f: {command: [x], allow: []}\n", "mcp.f.allow: name a tool, or omit the key to offer all"},
 		{"no nodes", "workflows:\n  w: {nodes: {}}\n", "2:3: workflows.w: has no nodes"},
-		{"node", flow("      n: {}\n"), "4:7: workflows.w.nodes.n: agent or tool is missing"},
+		{"node", flow("      n: {}\n"), "4:7: workflows.w.nodes.n: agent, ask, tool or wait is missing"},
 		{"node's agent", flow("      n: {agent: ecko}\n"), `4:18: workflows.w.nodes.n.agent: there is no agent "ecko"; did you mean echo?`},
 		{"workflow in workflow", flow("      n: {agent: demo}\n"), `there is no agent "demo"`},
 		{"node's tool", flow("      n: {tool: files.x}\n"), `there is no tool "files.x"`},
@@ -270,6 +275,15 @@ func TestLoad_ErrorsHavePositions(t *testing.T) {
 		{"rounds of another node", flow("      m: {agent: echo}\n      n: {agent: echo, needs: [m], repeat: {until: m.round > 2}}\n"), "n.repeat.until: unknown field round"},
 		{"a round before the first", flow("      n: {agent: echo, when: n.round > 2, repeat: {until: n.round > 2}}\n"), "n.when: unknown name n"},
 		{"error of a node that fails the run", flow("      m: {agent: echo}\n      n: {agent: echo, needs: [m], when: m.error.code == ''}\n"), "n.when: unknown field error"},
+		{"question and agent", flow("      n: {agent: echo, ask: {message: query}}\n"), "workflows.w.nodes.n: want one of agent, ask, tool or wait, got agent and ask"},
+		{"no question", flow("      n: {ask: {by: user}}\n"), "n.ask: message is missing"},
+		{"question's message", flow("      n: {ask: {message: quary}}\n"), "n.ask.message: unknown name quary"},
+		{"question's schema", flow("      n: {ask: {message: query, schema: {type: nothing}}}\n"), "n.ask.schema: no JSON Schema that Baton can use"},
+		{"two ends of a question", flow("      n: {ask: {message: query, else: {skip: true, output: query}}}\n"), "n.ask.else: want one of fail, output or skip, got output and skip"},
+		{"output of a question", flow("      n: {ask: {message: query, else: {output: quary}}}\n"), "n.ask.else.output: unknown name quary"},
+		{"who asks only himself", flow("      n: {ask: {message: query, not: requester}}\n"), "n.ask.not: a user approves only in their own runs"},
+		{"approval of a question", flow("      n: {ask: {message: query}, approval: required}\n"), "n.approval: is for a node with an agent or a tool"},
+		{"member of an answer", flow("      m: {ask: {message: query, schema: {type: object, properties: {a: {type: string}}}}}\n      n: {agent: echo, needs: [m], input: m.output.b + m.by}\n"), "n.input: unknown field b"},
 		{"input of a wait", flow("      n: {wait: {for: 2h}, input: query}\n"), "4:35: workflows.w.nodes.n.input: is for a node with an agent or a tool"},
 		{"when", flow("      n: {agent: echo, when: 'quary == 1'}\n"), "4:30: workflows.w.nodes.n.when: unknown name quary (1:1)"},
 		{"when's type", flow("      n: {agent: echo, when: 'query'}\n"), "expected bool, but got string"},

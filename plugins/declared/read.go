@@ -1,6 +1,7 @@
 package declared
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/batonrun/baton/config/document"
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/graph"
 )
 
 const (
@@ -146,6 +148,17 @@ func (r *reader) read(path string, n *yaml.Node, v reflect.Value) {
 	}
 	if v.Type() == reflect.TypeFor[time.Duration]() {
 		v.SetInt(int64(r.duration(path, n)))
+		return
+	}
+	if v.Type() == reflect.TypeFor[json.RawMessage]() {
+		raw, err := r.schema(path, n)
+		if err == nil {
+			_, err = graph.CompileSchema(raw)
+		}
+		if err != nil {
+			r.errorf(path, "no JSON Schema that Baton can use: %s", err)
+		}
+		v.SetBytes(raw)
 		return
 	}
 	if v.Type() == reflect.TypeFor[Expression]() { // its variables are resolved after it is parsed

@@ -1,6 +1,7 @@
 package declared
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 	"time"
@@ -49,6 +50,8 @@ func schemaOf(t reflect.Type) map[string]any {
 		return map[string]any{"oneOf": []map[string]any{{"enum": []string{"required"}}, schemaOf(reflect.TypeFor[Approver]())}}
 	case reflect.TypeFor[*Retry]():
 		return map[string]any{"oneOf": []map[string]any{schemaOf(reflect.TypeFor[int]()), schemaOf(t.Elem())}}
+	case reflect.TypeFor[json.RawMessage]():
+		return map[string]any{"type": []string{"string", "object"}}
 	case reflect.TypeFor[*Input]():
 		return map[string]any{"type": []string{"string", "number", "boolean", "object", "array"}}
 	}
@@ -91,6 +94,8 @@ func required(t reflect.Type) []string {
 		return []string{"provider"}
 	case reflect.TypeFor[Tools]():
 		return []string{"command"}
+	case reflect.TypeFor[Ask]():
+		return []string{"message"}
 	case reflect.TypeFor[Retry]():
 		return []string{"max"}
 	case reflect.TypeFor[Repeat]():
@@ -108,7 +113,8 @@ func alternatives(t reflect.Type) (one []map[string]any) {
 	keys := map[reflect.Type][]string{
 		reflect.TypeFor[Agent]():  {"provider", "agui", "command"},
 		reflect.TypeFor[Server](): {"command", "url"},
-		reflect.TypeFor[Node]():   {"agent", "tool"},
+		reflect.TypeFor[Node]():   {"agent", "tool", "ask"},
+		reflect.TypeFor[Else]():   {"fail", "skip", "output"},
 		reflect.TypeFor[Wait]():   {"for", "until"},
 		reflect.TypeFor[Guard]():  {"agent", "tool", "expr"},
 	}

@@ -198,7 +198,7 @@ type Workflow struct {
 	Nodes       map[string]*Node `yaml:"nodes" doc:"Nodes by id. Nodes whose needs are met run in parallel."`
 }
 
-// Node is a node of a declared workflow. It has an Agent, a Tool or a Wait.
+// Node is a node of a declared workflow. It has an Agent, a Tool, an Ask or a Wait.
 type Node struct {
 	Agent    string        `yaml:"agent" doc:"The agent to run."`
 	Tool     string        `yaml:"tool" doc:"The tool to call."`
@@ -209,8 +209,46 @@ type Node struct {
 	OnError  string        `yaml:"on_error" enum:"fail,continue" doc:"fail (the default): the failure of the node fails the run. continue: nodes that need it run, and can read NODE.status and NODE.error."`
 	Repeat   *Repeat       `yaml:"repeat" doc:"The node is executed in rounds until an expression is true."`
 	Timeout  time.Duration `yaml:"timeout" doc:"Time limit of one execution, default timeouts.step."`
+	Ask      *Ask          `yaml:"ask" doc:"A question to a person, whose answer is the node's output."`
 	Wait     *Wait         `yaml:"wait" doc:"A wait for a time before the approval and the call. A node may be a wait alone."`
 	Approval *Approval     `yaml:"approval" doc:"required, or a mapping of who may approve and what they see: the run waits for a person's approval before the node."`
+}
+
+// Ask is a question to a person.
+type Ask struct {
+	Message Expression      `yaml:"message" doc:"An expression for the question."`
+	Schema  json.RawMessage `yaml:"schema" doc:"The JSON Schema of the answer, or a file with it, relative to the server's working directory; default any JSON."`
+	By      string          `yaml:"by" enum:"user,operator,admin" doc:"The lowest role that may answer, default user: the run's user too."`
+	Not     string          `yaml:"not" enum:"requester" doc:"requester: not the user who has started the run. It needs by: operator or admin, and has no effect without accounts."`
+	Expires time.Duration   `yaml:"expires" doc:"How long the question stays open, default timeouts.approval."`
+	Else    *Else           `yaml:"else" doc:"What a declined or expired question does."`
+}
+
+// Who returns the approver who may answer a, nil for a nil Ask.
+func (a *Ask) Who() *Approver {
+	if a == nil {
+		return nil
+	}
+	return &Approver{By: a.By, Not: a.Not, Message: a.Message, Expires: a.Expires}
+}
+
+// plugins returns a as plugins have it, nil for nil.
+func (a *Ask) plugins() *plugins.Ask {
+	if a == nil {
+		return nil
+	}
+	p := &plugins.Ask{Schema: a.Schema}
+	if a.Else != nil {
+		p.Skip, p.Output = a.Else.Skip, string(a.Else.Output)
+	}
+	return p
+}
+
+// Else is what a question without an answer does.
+type Else struct {
+	Fail   bool       `yaml:"fail" doc:"true (the default): the node fails with unanswered."`
+	Skip   bool       `yaml:"skip" doc:"true: the node is skipped."`
+	Output Expression `yaml:"output" doc:"An expression for the node's output."`
 }
 
 // Retry is the policy for retries: the maximum number alone, or a mapping.

@@ -47,7 +47,11 @@ func RunWorkflow(tb testing.TB, w plugins.Workflow, cfg Config) *WorkflowResult 
 	output, err := graph.Play(tb.Context(), reg, w.Name, cfg.query(), cfg.Input.State, waited, func(n *graph.Node, query string) (graph.Executed, error) {
 		agent, ok := reg.Agent(n.Agent)
 		call := &toolNode{name: n.Tool, args: json.RawMessage(query)}
-		if !ok {
+		asks := &askNode{n: n, message: query}
+		switch {
+		case n.Ask != nil:
+			agent = asks
+		case !ok:
 			agent = call
 		}
 		cfg.Input.Node, cfg.Input.Query = n.ID, query
@@ -55,10 +59,12 @@ func RunWorkflow(tb testing.TB, w plugins.Workflow, cfg Config) *WorkflowResult 
 		res.Nodes[n.ID] = got
 		cfg.Answers = cfg.Answers[min(len(got.Questions), len(cfg.Answers)):]
 		cfg.Input.State = got.state
-		if got.Err != nil {
+		switch {
+		case got.Err != nil:
 			return graph.Executed{}, got.Err
-		}
-		if ok {
+		case n.Ask != nil:
+			return graph.Executed{Answer: asks.answer, State: got.state}, nil
+		case ok:
 			raw, err := json.Marshal(&got.Output)
 			return graph.Executed{Output: raw, State: got.state}, err
 		}
@@ -75,6 +81,20 @@ func (cfg *Config) query() string {
 		return cmp.Or(cfg.Input.Query, cfg.Messages[n-1].Content)
 	}
 	return cfg.Input.Query
+}
+
+// askNode is a node that asks, as an agent.
+type askNode struct {
+	n       *graph.Node
+	message string
+	answer  plugins.Answer
+}
+
+func (a *askNode) Info() plugins.Info { return plugins.Info{Name: a.n.ID} }
+
+func (a *askNode) Run(ctx context.Context, run *plugins.Run) (out agui.WorkerOutput, err error) {
+	a.answer, err = run.Ask(ctx, agui.Interrupt{Reason: "input_required", Message: a.message, ResponseSchema: a.n.Ask.Schema})
+	return out, err
 }
 
 // toolNode is a node that calls a tool, as an agent.

@@ -104,6 +104,33 @@ func TestRunWorkflow_RepeatsAndCatches(t *testing.T) {
 	}
 }
 
+// Questions of nodes use the answers in their order.
+func TestRunWorkflow_Asks(t *testing.T) {
+	book := plugins.AgentFunc("book", func(_ context.Context, run *plugins.Run) error { return say(run, run.Input.Query) })
+	ask := func(id, needs string, a plugins.Ask) plugins.Node {
+		a.Schema = []byte(`{"type":"string"}`)
+		return plugins.Node{ID: id, Ask: &a, Needs: strings.Fields(needs), Approver: plugins.Approver{Message: "'Where, ' + query + '?'"}}
+	}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+		ask("where", "", plugins.Ask{}), ask("via", "where", plugins.Ask{Output: "'nowhere'"}), ask("seat", "where", plugins.Ask{Skip: true}),
+		{ID: "booking", Agent: "book", Needs: []string{"where", "via", "seat"}, Input: "where.output + via.output + seat.status"},
+	}}
+	cfg := plugintest.Config{Agents: []plugins.Agent{book}, Input: plugins.Input{Query: "Ann"}}
+	cfg.Answers = []plugins.Answer{{Payload: []byte(`"Rome"`)}, {Cancelled: true}, {Cancelled: true}}
+	res := plugintest.RunWorkflow(t, flow, cfg)
+	if res.Err != nil || res.Answer != "Romenowhereskipped" || res.Nodes["where"].Questions[0].Message != "Where, Ann?" {
+		t.Errorf("%q, %v", res.Answer, res.Err)
+	}
+	cfg.Answers = []plugins.Answer{{Cancelled: true}}
+	if e, ok := errors.AsType[*plugins.Error](plugintest.RunWorkflow(t, flow, cfg).Err); !ok || e.Code != "unanswered" {
+		t.Errorf("declined: %v", e)
+	}
+	cfg.Answers = nil
+	if res := plugintest.RunWorkflow(t, flow, cfg); !errors.Is(res.Err, plugins.ErrWaiting) {
+		t.Errorf("without an answer: %v", res.Err)
+	}
+}
+
 func TestRunWorkflow_FailsWhereServerWouldNotStart(t *testing.T) {
 	w, cfg := trips("cost.output.euros > 5")
 	rec := &recorder{TB: t}

@@ -161,7 +161,7 @@ func (x *execution) scene() *plan.Scene {
 	return x.l.out.nodes.Scene(x.in.Query, x.l.out.span.State(), x.n)
 }
 
-// message returns the question of the node's approval, "" for the default.
+// message returns the question of the node or its approval, "" for the default.
 func (x *execution) message() (string, error) { return x.scene().Message(x.limit, x.n) }
 
 // await waits for the time of the node's wait, once: it is over before the node is executed again.
@@ -192,10 +192,35 @@ func (x *execution) timeout() time.Duration {
 	return orDefault(x.n.Timeout, limit)
 }
 
+// ask asks the node's question, or returns its answer.
+func (x *execution) ask() (nodeOutput, error) {
+	m, err := x.s.em.memo(plugins.Use{Place: journal.AskPlace})
+	if err != nil {
+		return nodeOutput{}, err
+	}
+	if _, err := x.s.approval(m, "", x.n.Approver, func() (agui.Interrupt, error) {
+		message, err := x.message()
+		return agui.Interrupt{
+			Reason: "input_required", Message: message, ResponseSchema: x.n.Ask.Schema, Metadata: data.MustJSON(map[string]any{"nodeId": x.n.ID}),
+		}, err
+	}); err != nil {
+		return nodeOutput{}, err
+	}
+	var given journal.Given
+	if err := json.Unmarshal(m.Output, &given); err != nil {
+		return nodeOutput{}, err
+	}
+	out, err := x.scene().Answered(x.limit, x.n, given.Answer, given.By)
+	return nodeOutput{text: data.Clip(graph.Answer(out), data.MaxShown), json: out, skips: out == nil}, err
+}
+
 // call waits, and runs the node's worker or tool. A worker that has not returned when the grace after its timeout ends is abandoned.
 func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, error) {
-	if err := x.await(ctx); err != nil || x.n.Agent == "" && x.n.Tool == "" {
+	if err := x.await(ctx); err != nil || x.n.Agent == "" && x.n.Tool == "" && x.n.Ask == nil {
 		return nodeOutput{}, err
+	}
+	if x.n.Ask != nil {
+		return x.ask()
 	}
 	if x.n.Tool != "" {
 		out, err := x.s.toolNode(ctx, x.n.Tool, json.RawMessage(in.Query))
@@ -272,6 +297,9 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 		if r.repeats = out.again; r.repeats {
 			x.l.out.nodes.Repeat(x.st)
 		}
+		if out.skips {
+			x.l.out.nodes.Skip(x.n)
+		}
 		x.l.out.progressed(it)
 	}
 	if out.made != nil && x.st.Status.Final() { // a person may have edited it
@@ -309,6 +337,7 @@ type nodeOutput struct {
 	made json.RawMessage // the arguments of a tool's call, nil unless they are an object
 
 	again bool // another round follows
+	skips bool // the node is skipped
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {

@@ -32,7 +32,7 @@ type Graph struct {
 // Node is one node of a graph.
 type Node struct {
 	plugins.Node
-	when, wait, input, until, message *expression.Program // nil if empty
+	when, wait, input, until, message, otherwise *expression.Program // nil if empty
 }
 
 // Compile compiles a registry's workflows and tool schemas.
@@ -184,6 +184,11 @@ func compileWorkflow(w plugins.Workflow, outputs Outputs) (*Graph, error) {
 		if node.input, err = scope.compile(n.Input, false); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: input: %w", w.Name, n.ID, err)
 		}
+		if n.Ask != nil {
+			if err := node.compileAsk(scope); err != nil {
+				return nil, fmt.Errorf("workflow %s, node %s: ask: %w", w.Name, n.ID, err)
+			}
+		}
 		if node.message, err = scope.compile(n.Approver.Message, false); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: message: %w", w.Name, n.ID, err)
 		}
@@ -217,7 +222,10 @@ func ScopeOf(w plugins.Workflow, node string, outputs Outputs) Names {
 // seenType returns the type of a node in expressions.
 func seenType(n *plugins.Node, outputs Outputs) types.Map {
 	seen := types.Map{"status": types.String, "answer": types.String, "output": types.Any}
-	if outputs != nil {
+	switch {
+	case n.Ask != nil:
+		seen["output"], seen["by"] = typeOf(n.Ask.Schema), types.String
+	case outputs != nil:
 		seen["output"] = typeOf(outputs(n))
 	}
 	if n.Repeat.Until != "" {

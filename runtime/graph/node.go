@@ -62,7 +62,7 @@ func firstLine(err error) string {
 
 // Computes reports whether the node has an expression over the results of nodes.
 func (n *Node) Computes() bool {
-	return n.when != nil || n.wait != nil || n.input != nil || n.until != nil || n.message != nil
+	return n.when != nil || n.wait != nil || n.input != nil || n.until != nil || n.message != nil || n.otherwise != nil
 }
 
 // Scope returns the variables of expressions that are evaluated at a time.
@@ -78,12 +78,14 @@ func Scope(now time.Time, query string, state json.RawMessage, nodes map[string]
 		}
 		answer := Answer(n.Output)
 		out, _ := expression.Decode(Result(n.Output)) // nil if there is none
+		var given struct{ By string }
+		_ = json.Unmarshal(n.Output, &given)
 		failure := map[string]any{"code": "", "message": ""}
 		if e := n.Error; e != nil {
 			failure = map[string]any{"code": e.Code, "message": e.Message}
 		}
-		seen[id] = map[string]any{"status": string(n.Status), "answer": answer, "output": out, "round": n.Round, "error": failure}
-		scope[id] = map[string]any{"status": outputStatus(n), "answer": answer, "output": out, "round": n.Round, "error": failure}
+		seen[id] = map[string]any{"status": string(n.Status), "answer": answer, "output": out, "round": n.Round, "by": given.By, "error": failure}
+		scope[id] = map[string]any{"status": outputStatus(n), "answer": answer, "output": out, "round": n.Round, "by": given.By, "error": failure}
 	}
 	scope["query"], scope["state"], scope["nodes"], scope[expression.Now] = query, st, seen, now
 	return scope

@@ -17,6 +17,7 @@ import (
 type Executed struct {
 	Output json.RawMessage
 	State  json.RawMessage // of the thread, afterwards
+	Answer plugins.Answer  // of a node that asks, whose query is the message
 }
 
 // Play executes a registered workflow for a test: one node after the other, each retry at once. A wait moves its clock, and calls waited
@@ -92,6 +93,9 @@ func (p *player) play(ctx context.Context, n *Node, row *data.Node) error {
 			p.slept += max(until.Sub(now), 0)
 			p.waited(n.ID, until)
 		}
+		if n.Ask != nil {
+			return p.ask(ctx, n, row)
+		}
 		if n.Agent == "" && n.Tool == "" {
 			break
 		}
@@ -116,6 +120,21 @@ func (p *player) play(ctx context.Context, n *Node, row *data.Node) error {
 	}
 	row.Status = data.Completed
 	return nil
+}
+
+func (p *player) ask(ctx context.Context, n *Node, row *data.Node) error {
+	message, err := n.Message(ctx, p.env)
+	if err != nil {
+		return err
+	}
+	out, err := p.execute(n, message)
+	if err == nil {
+		row.Output, err = n.Answered(ctx, p.env, out.Answer, "")
+	}
+	if row.Status = data.Completed; row.Output == nil {
+		row.Status = data.Skipped
+	}
+	return err
 }
 
 // outputError returns an error of a plugin, nil for another one.

@@ -155,13 +155,18 @@ func (s *Scene) Until(ctx context.Context, n *graph.Node) (time.Time, error) {
 	return n.Until(ctx, s.scope, s.now)
 }
 
+// Answered returns the output of a node that asks, as [graph.Node.Answered].
+func (s *Scene) Answered(ctx context.Context, n *graph.Node, a plugins.Answer, user string) (json.RawMessage, error) {
+	return n.Answered(ctx, s.scope, a, user)
+}
+
 // Over reports whether an output of a repeated node's round makes the node over.
 func (s *Scene) Over(ctx context.Context, n *graph.Node, output json.RawMessage) (bool, error) {
 	s.nodes[n.ID].Output = output
 	return n.Over(ctx, s.scope)
 }
 
-// Message returns the question of a node's approval, "" for the default.
+// Message returns the question of a node or its approval, "" for the default.
 func (s *Scene) Message(ctx context.Context, n *graph.Node) (string, error) {
 	return n.Message(ctx, s.scope)
 }

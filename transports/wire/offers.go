@@ -62,7 +62,7 @@ type Workflow struct {
 type WorkflowNode struct {
 	ID    string   `json:"id"`    // The node's id.
 	Agent *string  `json:"agent"` // The agent to run, or null.
-	Tool  *string  `json:"tool"`  // The tool to call, or null. A node without an agent and a tool is a wait.
+	Tool  *string  `json:"tool"`  // The tool to call, or null. A node without an agent and a tool is a question or a wait.
 	Needs []string `json:"needs"` // Nodes that must end before this one.
 	When  *string  `json:"when"`  // Condition for executing the node. Null means always.
 }

@@ -5795,7 +5795,7 @@ export interface components {
             id: string;
             /** @description The agent to run, or null. */
             agent: string | null;
-            /** @description The tool to call, or null. A node without an agent and a tool is a wait. */
+            /** @description The tool to call, or null. A node without an agent and a tool is a question or a wait. */
             tool: string | null;
             /** @description Nodes that must end before this one. */
             needs: string[];
