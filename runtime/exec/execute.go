@@ -45,7 +45,6 @@ type nodeResult struct {
 	waiting     bool
 	rests       *resting // its worker waits for a time
 	interrupted bool     // its worker is called again in the same step
-	repeats     bool     // it is executed in another round
 	failed      *agui.OutputError
 	caught      bool // the failure does not fail the run
 	node        string

@@ -41,10 +41,6 @@ func (x *execution) execute() nodeResult {
 		if r.interrupted {
 			continue
 		}
-		if r.repeats {
-			pause = orDefault(x.n.Retry.Initial, 500*time.Millisecond)
-			continue
-		}
 		if !x.again(r) {
 			return r
 		}
@@ -294,10 +290,10 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 		x.l.out.nodes.Fail(x.st, r.failed, x.again(r))
 	default:
 		x.l.out.nodes.Complete(x.st, data.Plain(out.text), out.json)
-		if r.repeats = out.again; r.repeats {
+		switch {
+		case out.again: // the run goes on with it as with a node that has become ready
 			x.l.out.nodes.Repeat(x.st)
-		}
-		if out.skips {
+		case out.skips:
 			x.l.out.nodes.Skip(x.n)
 		}
 		x.l.out.progressed(it)

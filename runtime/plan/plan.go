@@ -263,8 +263,9 @@ func (p *Plan) Complete(st *data.Step, text string, output json.RawMessage) {
 	node.Status, node.Output, node.CompletedAt, node.Progress = data.Completed, output, &now, 1
 }
 
-// Repeat has a node go on with another round behind the step that has completed it.
+// Repeat makes a node due for another round behind the step that has completed it.
 func (p *Plan) Repeat(st *data.Step) {
+	delete(p.started, st.NodeID)
 	node := p.nodes[st.NodeID]
 	node.Status, node.CompletedAt, node.Progress = data.Running, nil, 0
 }
