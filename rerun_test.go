@@ -266,7 +266,7 @@ func rerunFromSubagents(t *testing.T, started string) {
 		}
 		l.Tools = []string{"bill", "middle"}
 		c.Plugins = append(c.Plugins, approved{agent("middle", "deep")}, agent("deep", "bill"), bill{&paid, others},
-			plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "one", Agent: "asker"}}})
+			plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "only", Agent: "asker"}}})
 	}, func() func(*llmtest.Request) llmtest.Script {
 		release := sync.OnceFunc(func() { close(others) })
 		return func(r *llmtest.Request) llmtest.Script {
@@ -335,7 +335,7 @@ func TestOverrides_OfAnAgentsModel(t *testing.T) {
 	askers(t, "openai", func(_ *llm.Config, c *baton.Config) {
 		c.Plugins = append(c.Plugins,
 			plugins.AgentFunc("plain", func(context.Context, *plugins.Run) error { return nil }),
-			plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "one", Agent: "asker"}}})
+			plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "only", Agent: "asker"}}})
 		price := baton.Price{Input: 1, Output: 1}
 		c.Prices = baton.Prices{Currency: "USD", Models: map[string]baton.Price{"m": price, "other": price, "special": price, "third": price}}
 		c.Budgets = []baton.Budget{{Name: "money", Scope: "project", Per: "day", Unit: "USD", Limit: 100}}

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	_ "time/tzdata" // the zones of expressions, where the system has none
 
 	"github.com/spf13/cobra"
 

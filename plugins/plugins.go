@@ -215,7 +215,7 @@ type Input struct {
 	Workflow  string // the workflow's name; empty if the agent runs alone
 	Node      string // the workflow's node; the agent's name if it runs alone
 	Subagent  string // the subagentRunId if another worker called this one; empty otherwise
-	Execution int    // 1 for the node's first execution in this generation, 2 for its first retry
+	Execution int    // 1 for the node's first execution in this generation or round, 2 for its first retry
 
 	Interruptions int // how often workers of the run were Interrupted since its last record, in this process
 }

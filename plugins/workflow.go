@@ -1,10 +1,13 @@
 package plugins
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -69,15 +72,20 @@ func (w Workflow) checkAcyclic() error {
 	return nil
 }
 
-// Node is one agent or tool of a Workflow.
+// Node is one agent or tool of a Workflow, a question, or a wait.
 //
 // When and Input are expressions of github.com/expr-lang/expr, compiled when the server starts, over
 //
+//	now()            the time, of one evaluation
 //	query            the run's last user message
 //	state            the thread's state, an object
 //	nodes.<id>       the result of a needed node, or of one that it needs in turn: {status, answer, output}, status
-//	                 "COMPLETED" or "SKIPPED"
-//	<id>             the same with the status of the output: "success", "partial_success" or "skipped"
+//	                 "COMPLETED", "FAILED" or "SKIPPED"
+//	<id>             the same with the status of the output: "success", "partial_success", "failed" or
+//	                 "skipped"
+//	<id>.round       of a node with Repeat: how many rounds it had
+//	<id>.by          of a node with Ask: the user who has answered, empty if it is not known
+//	<id>.error       of a node with ContinueOnError: {code, message}, both empty unless it has failed
 //
 // Any other name in an expression is an error at the server's start; members of state and outputs are not checked. ${NAME}
 // is the value of an environment variable, which the definition does not show.
@@ -87,7 +95,7 @@ type Node struct {
 	ID    string   // unique in the workflow, a Go identifier ([A-Za-z_][A-Za-z0-9_]*), so that expressions can name it
 	Agent string   // the agent to run, or
 	Tool  string   // the tool to call with the result of Input
-	Needs []string // nodes that must have completed or been skipped
+	Needs []string // nodes that must have ended
 
 	// When skips the node unless the expression is true; empty means true. A node is also skipped if all its needs were
 	// skipped.
@@ -99,21 +107,46 @@ type Node struct {
 	Timeout time.Duration // of one execution; 0 means the server's default
 	Retry   Retry
 
+	// ContinueOnError lets the run go on when the node has failed: nodes that need it run. The failures budget_exceeded, crash_loop,
+	// replay_mismatch and too_many_records, limits of the run, and an error in When fail the run all the same.
+	ContinueOnError bool `json:",omitempty"`
+
+	// Repeat executes the node in rounds. Wait is waited for before the first one; each has its own input, approval and retries.
+	Repeat Repeat `json:",omitzero"`
+
+	// Wait is waited for once, after When and before the approval and the call, whose input was computed before. A node may be a
+	// wait alone: its output is nil.
+	Wait NodeWait `json:",omitzero"`
+
 	// Approval makes the run wait for a person before the node executes. The person can edit a tool's arguments. A denied
 	// node fails with the code denied.
 	Approval bool `json:",omitempty"`
-	// Approver says who may approve it, and what they see.
+	// Ask makes the node a question to a person.
+	Ask *Ask `json:",omitempty"`
+	// Approver says who may approve it, or answer it, and what they see. A question needs its Message.
 	Approver Approver `json:",omitzero"`
 }
 
 var nodeID = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func (n *Node) validate() error {
+	calls := n.Agent != "" || n.Tool != ""
+	does := slices.DeleteFunc([]bool{n.Agent != "", n.Tool != "", n.Ask != nil}, func(is bool) bool { return !is })
 	switch {
 	case !nodeID.MatchString(n.ID):
 		return fmt.Errorf("id must match %s", nodeID)
-	case (n.Agent == "") == (n.Tool == ""):
-		return errors.New("must have an agent or a tool, and not both")
+	case len(does) > 1 || len(does) == 0 && n.Wait == NodeWait{}:
+		return errors.New("must have one of an agent, a tool and a question, or a wait")
+	case n.Ask != nil && n.Approver.Message == "":
+		return errors.New("a question needs a message")
+	case n.Ask != nil && n.Ask.Skip && n.Ask.Output != "":
+		return errors.New("a question has Skip or Output, not both")
+	case !calls && (n.Input != "" || n.Timeout != 0 || n.Retry.Retries != 0 || n.Repeat != Repeat{} || n.Approval):
+		return errors.New("input, timeout, retry, repeat and approval are for a node with an agent or a tool")
+	case n.Repeat != Repeat{} && (n.Repeat.Until == "" || n.Repeat.Max < 0 || n.Repeat.Max > MaxRounds):
+		return fmt.Errorf("repeat needs Until, and a Max of up to %d", MaxRounds)
+	case n.Wait.For < 0 || n.Wait.For > 0 && n.Wait.Until != "":
+		return errors.New("must wait for a time above 0, or until one")
 	case n.Timeout < 0:
 		return errors.New("timeout is negative")
 	case n.Retry.Retries < 0 || n.Retry.Initial < 0 || n.Retry.Max < 0:
@@ -122,9 +155,56 @@ func (n *Node) validate() error {
 	return n.Approver.Validate()
 }
 
-// Retry is the policy for executing a node again after a retryable error.
+// Ask is the question of a node. Its output is the answer.
+type Ask struct {
+	Schema json.RawMessage `json:",omitempty"` // JSON Schema of the answer, default any JSON
+
+	// A question that is declined or has expired fails the node with the code unanswered, unless it says otherwise:
+	Skip   bool   `json:",omitempty"` // the node is skipped, or
+	Output string `json:",omitempty"` // an expression of its output
+}
+
+// Repeat is the policy for executing a node again after a success. Until, the node's Input and the message of its approval see the
+// node itself, too: with the output of its last round and the number of the present one as round, from 1. In the first round the output
+// is nil, and status and answer are empty.
+type Repeat struct {
+	Until string // an expression: the node is over once it is true
+	Max   int    `json:",omitempty"` // rounds, default DefaultRounds; at most MaxRounds. The last one ends the node as a partial_success,
+	Fail  bool   `json:",omitempty"` // or else fails it with the code repeat_max
+}
+
+// Limits of the rounds of a node.
+const (
+	DefaultRounds = 10
+	MaxRounds     = 100
+)
+
+// NodeWait is a wait of a node, as [Run.Sleep] and [Run.SleepUntil] do it, by one of its fields.
+type NodeWait struct {
+	For time.Duration `json:",omitempty"`
+	// Until is an expression for the end: a time or an RFC 3339 text; a time of day in a zone, such as "09:00 Europe/Berlin", for the
+	// next one; or a duration. A time of day that summer time skips is the first one behind it, one that occurs twice the first.
+	Until string `json:",omitempty"`
+}
+
+// ParseDuration is [time.ParseDuration] with days of 24 hours before the other units: 2d, 1d12h.
+func ParseDuration(text string) (time.Duration, error) {
+	days, rest, ok := strings.Cut(text, "d")
+	if !ok {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	if err != nil || rest == "" {
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	more, err := time.ParseDuration("+" + rest)
+	return time.Duration(n)*24*time.Hour + more, err
+}
+
+// Retry is the policy for executing a node again after an error that is retryable, or whose code is in On.
 type Retry struct {
 	Retries int           // executions after the first one
 	Initial time.Duration // delay before the first retry, default 500 ms; it doubles each time
 	Max     time.Duration // maximum delay, default 30 s
+	On      []string      `json:",omitempty"` // codes: only these errors are retried, and whether or not they are retryable
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ func TestApprover_IsNamed(t *testing.T) {
 			return agui.WorkerOutput{Answer: "done"}, err
 		}},
 		node("tool-node", plugins.Node{Tool: "pay", Input: `{"cents": 5}`, Approval: true, Approver: asNode}),
+		node("ask-node", plugins.Node{Ask: &plugins.Ask{}, Approver: asNode}),
 		node("agent-node", plugins.Node{Agent: "echo", Approval: true, Approver: asNode}),
 	)
 	yes, edited := json.RawMessage(`{"approved": true}`), json.RawMessage(`{"approved": true, "editedArgs": {"cents": 99999}}`)
@@ -71,11 +73,12 @@ func TestApprover_IsNamed(t *testing.T) {
 		"shadowed":    {"Well?", []try{{ann, yes, "operators_only"}, {annOperates, yes, ""}}},
 		"by-admin":    {"Allow admins?", []try{{ann, yes, "admins_only"}, {bob, yes, "admins_only"}, {forAnn(bob, runtime.RoleOperator), yes, "admins_only"}, {forAnn(eve, runtime.RoleOperator), yes, ""}}},
 		"tool-node":   {"Pay for go?", []try{{annOperates, yes, "not_requester"}, {bob, edited, "invalid_arguments"}, {eve, yes, ""}}},
+		"ask-node":    {"Pay for go?", []try{{ann, yes, "operators_only"}, {annOperates, yes, "not_requester"}, {bob, yes, ""}}},
 		"agent-node":  {"Pay for go?", []try{{ann, yes, "operators_only"}, {annOperates, yes, "not_requester"}, {bob, yes, ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := runtime.StartRequest{Agent: name, ThreadID: name, Messages: user("go")}
-			if name == "tool-node" || name == "agent-node" {
+			if strings.HasSuffix(name, "-node") {
 				req.Agent, req.WorkflowID = "", name
 			}
 			s, err := b.StartRun(t.Context(), ann, req)

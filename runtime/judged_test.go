@@ -110,7 +110,7 @@ func TestGuard_JudgesEachMessage(t *testing.T) {
 	onBoth(t, func(t *testing.T, path string) {
 		j := &judges{t: t, waits: make(chan struct{}), goOn: make(chan struct{}), judged: make(map[string][]string)}
 		b := openAt(t, path, runtime.Config{}, j.agent("a"), j.agent("b"), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
-			{ID: "one", Agent: "a"}, {ID: "two", Agent: "b", Needs: []string{"one"}, Input: "query"},
+			{ID: "head", Agent: "a"}, {ID: "two", Agent: "b", Needs: []string{"head"}, Input: "query"},
 		}})
 		defer b.clear()
 		want := func(what, agent string, want ...string) {

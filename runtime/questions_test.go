@@ -145,7 +145,7 @@ func TestQuestions_HaveSchemasThatAreOnes(t *testing.T) {
 func TestRunKeepsItsWorkflow(t *testing.T) {
 	t.Parallel()
 	flow := func(second string) plugins.Workflow {
-		return plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "first", Agent: "echo"}, {ID: second, Agent: "echo", Needs: []string{"first"}}}}
+		return plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "start", Agent: "echo"}, {ID: second, Agent: "echo", Needs: []string{"start"}}}}
 	}
 	echo := answering("echo", func(q string) string { return q })
 	b := open(t, runtime.Config{}, echo, flow("old"))
@@ -154,7 +154,7 @@ func TestRunKeepsItsWorkflow(t *testing.T) {
 	alone := b.start("other", "echo", "x")
 	must(t, b.Replace(t.Context(), registry(t, echo, flow("new"))))
 	w, err := b.Runs.Workflow(t.Context(), local, s.RunID)
-	if err != nil || w.Name != "flow" || len(w.Nodes) != 2 || w.Nodes[1].ID != "old" || w.Nodes[1].Needs[0] != "first" {
+	if err != nil || w.Name != "flow" || len(w.Nodes) != 2 || w.Nodes[1].ID != "old" || w.Nodes[1].Needs[0] != "start" {
 		t.Errorf("the run had %+v, %v", w, err)
 	}
 	w, err = b.Runs.Workflow(t.Context(), local, alone.RunID)

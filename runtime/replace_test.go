@@ -317,7 +317,7 @@ func TestNodeIsApproved(t *testing.T) {
 		{ID: "plan", Agent: "worker", Approval: true},
 		{ID: "send", Tool: "echo", Needs: []string{"plan"}, Input: `{"text": plan.answer}`, When: `plan.status == "success"`, Approval: true},
 		{ID: "never", Agent: "worker", Needs: []string{"send"}, When: `send.status != "success"`},
-		{ID: "last", Agent: "worker", Needs: []string{"never", "send"}, Input: `never.status + send.answer`},
+		{ID: "end", Agent: "worker", Needs: []string{"never", "send"}, Input: `never.status + send.answer`},
 		{ID: "skipped", Agent: "worker", Needs: []string{"never"}},
 	}}
 	calls := make(chan string, 9)

@@ -48,13 +48,13 @@ func TestServers_ExecuteWhatOthersAccept(t *testing.T) {
 	url := postgrestest.New(t)
 	ran := make(chan string, 10)
 	sum := tool{plugins.Info{Name: "sum"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, nil }}
-	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "one", Agent: "far"}, {ID: "two", Tool: "sum", Input: `{"a": 1}`, Needs: []string{"one"}}}}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "head", Agent: "far"}, {ID: "two", Tool: "sum", Input: `{"a": 1}`, Needs: []string{"head"}}}}
 	both := func(rule string) plugins.Agent {
 		g := verdict(plugins.Verdict{Verdict: plugins.Allow})
 		g.Rule = rule
 		return guarded{agent{name: "both"}, plugins.Guards{Input: []plugins.Guard{g}}}
 	}
-	lone := plugins.Workflow{Name: "lone", Nodes: []plugins.Node{{ID: "one", Agent: "hello"}}}
+	lone := plugins.Workflow{Name: "lone", Nodes: []plugins.Node{{ID: "only", Agent: "hello"}}}
 	far := labelled{answers("far", "b", ran), "b"}
 	a, _ := member(t, url, runtime.Config{Addr: "a:1", Identity: runtime.Identity{Settings: map[string]string{"x": "1"}}}, far, sum, flow, both("true"))
 	b, _ := member(t, url, runtime.Config{Addr: "b:1", Identity: runtime.Identity{Labels: []string{"b"}, Settings: map[string]string{"x": "2"}}}, far, sum, flow, both("false"), hello, lone)
@@ -207,7 +207,7 @@ func TestServers_LeaveRunsOfOtherDefinitions(t *testing.T) {
 	url := postgrestest.New(t)
 	release := make(chan struct{})
 	flow := func(agent string) plugins.Workflow {
-		return plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "one", Agent: agent}}}
+		return plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "only", Agent: agent}}}
 	}
 	busy := agent{"busy", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
 		select {

@@ -93,13 +93,17 @@ workflows:
     projects: [p1]
     nodes:
       plan: {agent: researcher}
-      score: {agent: scorer, needs: [plan], retry: 3, timeout: 30s}
+      score: {agent: scorer, needs: [plan], retry: 3, timeout: 30s, on_error: continue}
+      draft: {agent: scorer, retry: {max: 2, on: [busy], backoff: 1s, max_delay: 1m}, repeat: {until: draft.round == 2, max: 3, on_max: fail}, on_error: fail}
       publish:
         tool: files.write_file
         input: {path: "'out.md'", content: "plan.answer // all of it", n: 3, deep: {list: ["query", null]}}
         needs: [plan, score]
         when: "score.status == 'success'"
+        wait: {until: "'09:00 Europe/Berlin'"}
         approval: required
+      pause: {wait: {for: 1d12h}}
+      choice: {ask: {message: "'Which?'", schema: {type: string}, by: operator, not: requester, expires: 2d, else: {output: "'none'"}}, wait: {for: 1m}}
 `
 
 func TestLoad_ReadsAllKeys(t *testing.T) {
@@ -128,13 +132,22 @@ func TestLoad_ReadsAllKeys(t *testing.T) {
 			{ID: "plan", Agent: "researcher"},
 			{
 				ID: "score", Agent: "scorer", Needs: []string{"plan"}, Timeout: 30 * time.Second,
-				Retry: plugins.Retry{Retries: 3},
+				Retry: plugins.Retry{Retries: 3}, ContinueOnError: true,
+			},
+			{
+				ID: "draft", Agent: "scorer", Retry: plugins.Retry{Retries: 2, Initial: time.Second, Max: time.Minute, On: []string{"busy"}},
+				Repeat: plugins.Repeat{Until: "draft.round == 2", Max: 3, Fail: true},
 			},
 			{
 				ID: "publish", Tool: "files.write_file", Needs: []string{"plan", "score"},
-				When: "score.status == 'success'", Approval: true,
+				When: "score.status == 'success'", Wait: plugins.NodeWait{Until: "'09:00 Europe/Berlin'"}, Approval: true,
 				Input: `{"path": ('out.md'` + "\n)" + `, "content": (plan.answer // all of it` + "\n)" + `, "n": (3` + "\n)" +
 					`, "deep": {"list": [(query` + "\n)" + `, nil]}}`,
+			},
+			{ID: "pause", Wait: plugins.NodeWait{For: 36 * time.Hour}},
+			{
+				ID: "choice", Ask: &plugins.Ask{Schema: []byte(`{"type":"string"}`), Output: "'none'"}, Wait: plugins.NodeWait{For: time.Minute},
+				Approver: plugins.Approver{By: "operator", NotRequester: true, Message: "'Which?'", Expires: 48 * time.Hour},
 			},
 		}},
 	}
@@ -225,7 +238,7 @@ func TestLoad_ErrorsHavePositions(t *testing.T) {
 		{"approval", "mcp:\n  f: {command: [x], allow: [read], approval: [write]}\n", `2:47: mcp.f.approval[0]: "write" is not in allow`},
 		{"none", "mcp:\n  f: {command: [x], allow: []}\n", "mcp.f.allow: name a tool, or omit the key to offer all"},
 		{"no nodes", "workflows:\n  w: {nodes: {}}\n", "2:3: workflows.w: has no nodes"},
-		{"node", flow("      n: {}\n"), "4:7: workflows.w.nodes.n: agent or tool is missing"},
+		{"node", flow("      n: {}\n"), "4:7: workflows.w.nodes.n: agent, ask, tool or wait is missing"},
 		{"node's agent", flow("      n: {agent: ecko}\n"), `4:18: workflows.w.nodes.n.agent: there is no agent "ecko"; did you mean echo?`},
 		{"workflow in workflow", flow("      n: {agent: demo}\n"), `there is no agent "demo"`},
 		{"node's tool", flow("      n: {tool: files.x}\n"), `there is no tool "files.x"`},
@@ -250,6 +263,28 @@ func TestLoad_ErrorsHavePositions(t *testing.T) {
 		{"approver of no calls", "mcp:\n  f: {command: [x], approver: {by: operator}}\n", `mcp.f.approver: needs approval`},
 		{"approver's question", "mcp:\n  f: {command: [x], approval: [a], approver: {message: argz.to}}\n", `mcp.f.approver.message: unknown name argz`},
 		{"retry", flow("      n: {agent: echo, retry: often}\n"), `retry: want a whole number`},
+		{"a word as id", flow("      count: {agent: echo}\n"), "4:7: workflows.w.nodes.count: count is a word of expressions: choose another id"},
+		{"no wait", flow("      n: {wait: {}}\n"), "workflows.w.nodes.n.wait: for or until is missing"},
+		{"two waits", flow("      n: {wait: {for: 1d, until: query}}\n"), "workflows.w.nodes.n.wait: want one of for or until, got for and until"},
+		{"wait's time", flow("      n: {agent: echo, wait: {until: quary}}\n"), "4:38: workflows.w.nodes.n.wait.until: unknown name quary (1:1)"},
+		{"wait's duration", flow("      n: {wait: {for: 1d-2h}}\n"), `wait.for: want a duration such as 1m30s, got "1d-2h"`},
+		{"retry's number", flow("      n: {agent: echo, retry: {on: [busy]}}\n"), "n.retry: max is missing"},
+		{"error of no such way", flow("      n: {agent: echo, on_error: retry}\n"), `on_error: want fail or continue, got "retry"`},
+		{"no end of rounds", flow("      n: {agent: echo, repeat: {max: 3}}\n"), "n.repeat: until is missing"},
+		{"many rounds", flow("      n: {agent: echo, repeat: {until: n.round > 2, max: 101}}\n"), "n.repeat.max: want at most 100 rounds"},
+		{"rounds of another node", flow("      m: {agent: echo}\n      n: {agent: echo, needs: [m], repeat: {until: m.round > 2}}\n"), "n.repeat.until: unknown field round"},
+		{"a round before the first", flow("      n: {agent: echo, when: n.round > 2, repeat: {until: n.round > 2}}\n"), "n.when: unknown name n"},
+		{"error of a node that fails the run", flow("      m: {agent: echo}\n      n: {agent: echo, needs: [m], when: m.error.code == ''}\n"), "n.when: unknown field error"},
+		{"question and agent", flow("      n: {agent: echo, ask: {message: query}}\n"), "workflows.w.nodes.n: want one of agent, ask, tool or wait, got agent and ask"},
+		{"no question", flow("      n: {ask: {by: user}}\n"), "n.ask: message is missing"},
+		{"question's message", flow("      n: {ask: {message: quary}}\n"), "n.ask.message: unknown name quary"},
+		{"question's schema", flow("      n: {ask: {message: query, schema: {type: nothing}}}\n"), "n.ask.schema: no JSON Schema that Baton can use"},
+		{"two ends of a question", flow("      n: {ask: {message: query, else: {skip: true, output: query}}}\n"), "n.ask.else: want one of fail, output or skip, got output and skip"},
+		{"output of a question", flow("      n: {ask: {message: query, else: {output: quary}}}\n"), "n.ask.else.output: unknown name quary"},
+		{"who asks only himself", flow("      n: {ask: {message: query, not: requester}}\n"), "n.ask.not: a user approves only in their own runs"},
+		{"approval of a question", flow("      n: {ask: {message: query}, approval: required}\n"), "n.approval: is for a node with an agent or a tool"},
+		{"member of an answer", flow("      m: {ask: {message: query, schema: {type: object, properties: {a: {type: string}}}}}\n      n: {agent: echo, needs: [m], input: m.output.b + m.by}\n"), "n.input: unknown field b"},
+		{"input of a wait", flow("      n: {wait: {for: 2h}, input: query}\n"), "4:35: workflows.w.nodes.n.input: is for a node with an agent or a tool"},
 		{"when", flow("      n: {agent: echo, when: 'quary == 1'}\n"), "4:30: workflows.w.nodes.n.when: unknown name quary (1:1)"},
 		{"when's type", flow("      n: {agent: echo, when: 'query'}\n"), "expected bool, but got string"},
 		{"not needed", flow("      a: {agent: echo}\n      n: {agent: echo, input: a.answer}\n"), "5:31: workflows.w.nodes.n.input: unknown name a (1:1)"},

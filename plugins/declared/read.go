@@ -1,6 +1,7 @@
 package declared
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/batonrun/baton/config/document"
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/graph"
 )
 
 const (
@@ -134,6 +137,10 @@ func (r *reader) read(path string, n *yaml.Node, v reflect.Value) {
 		*custom = r.approval(path, n)
 		return
 	}
+	if custom, ok := reflect.TypeAssert[**Retry](v.Addr()); ok {
+		*custom = r.retry(path, n)
+		return
+	}
 	if v.Kind() == reflect.Int64 || v.Kind() == reflect.Int || v.Kind() == reflect.Float64 || v.Kind() == reflect.Bool {
 		if n = r.value(path, n); r.wrong(path) {
 			return
@@ -141,6 +148,17 @@ func (r *reader) read(path string, n *yaml.Node, v reflect.Value) {
 	}
 	if v.Type() == reflect.TypeFor[time.Duration]() {
 		v.SetInt(int64(r.duration(path, n)))
+		return
+	}
+	if v.Type() == reflect.TypeFor[json.RawMessage]() {
+		raw, err := r.schema(path, n)
+		if err == nil {
+			_, err = graph.CompileSchema(raw)
+		}
+		if err != nil {
+			r.errorf(path, "no JSON Schema that Baton can use: %s", err)
+		}
+		v.SetBytes(raw)
 		return
 	}
 	if v.Type() == reflect.TypeFor[Expression]() { // its variables are resolved after it is parsed
@@ -179,6 +197,20 @@ func (r *reader) approval(path string, n *yaml.Node) *Approval {
 		r.errorf(path, "want required, or a mapping such as {by: operator}, got %q", word)
 	}
 	return a
+}
+
+// retry decodes the policy for retries: a number, or a mapping.
+func (r *reader) retry(path string, n *yaml.Node) *Retry {
+	policy := new(Retry)
+	if n.Kind != yaml.ScalarNode {
+		r.members(path, n, reflect.ValueOf(policy).Elem())
+		if r.at[path+".max"] == nil && !r.wrong(path) {
+			r.errorf(path, "max is missing")
+		}
+	} else if n = r.value(path, n); !r.wrong(path) {
+		policy.Max = r.count(path, n)
+	}
+	return policy
 }
 
 // visit follows an alias and counts the node. It returns nil if the file has too many.
@@ -356,7 +388,7 @@ func (r *reader) scalar(path string, n *yaml.Node) string {
 }
 
 func (r *reader) duration(path string, n *yaml.Node) time.Duration {
-	d, err := time.ParseDuration(n.Value)
+	d, err := plugins.ParseDuration(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || d <= 0 {
 		r.errorf(path, "want a duration such as 1m30s%s", got(n))
 		return 0

@@ -1,7 +1,9 @@
 package declared
 
 import (
+	"encoding/json"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -36,7 +38,7 @@ func properties(t reflect.Type) map[string]any {
 func schemaOf(t reflect.Type) map[string]any {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
-		return map[string]any{"type": "string", "pattern": `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`}
+		return map[string]any{"type": "string", "pattern": `^([0-9]+d|([0-9]+d|\+)?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`}
 	case reflect.TypeFor[*Output]():
 		return map[string]any{"oneOf": []map[string]any{
 			{"enum": []string{"text", "structured"}},
@@ -46,6 +48,10 @@ func schemaOf(t reflect.Type) map[string]any {
 		}}
 	case reflect.TypeFor[*Approval]():
 		return map[string]any{"oneOf": []map[string]any{{"enum": []string{"required"}}, schemaOf(reflect.TypeFor[Approver]())}}
+	case reflect.TypeFor[*Retry]():
+		return map[string]any{"oneOf": []map[string]any{schemaOf(reflect.TypeFor[int]()), schemaOf(t.Elem())}}
+	case reflect.TypeFor[json.RawMessage]():
+		return map[string]any{"type": []string{"string", "object"}}
 	case reflect.TypeFor[*Input]():
 		return map[string]any{"type": []string{"string", "number", "boolean", "object", "array"}}
 	}
@@ -88,6 +94,12 @@ func required(t reflect.Type) []string {
 		return []string{"provider"}
 	case reflect.TypeFor[Tools]():
 		return []string{"command"}
+	case reflect.TypeFor[Ask]():
+		return []string{"message"}
+	case reflect.TypeFor[Retry]():
+		return []string{"max"}
+	case reflect.TypeFor[Repeat]():
+		return []string{"until"}
 	case reflect.TypeFor[Prices]():
 		return []string{"currency"}
 	case reflect.TypeFor[Budget]():
@@ -101,11 +113,16 @@ func alternatives(t reflect.Type) (one []map[string]any) {
 	keys := map[reflect.Type][]string{
 		reflect.TypeFor[Agent]():  {"provider", "agui", "command"},
 		reflect.TypeFor[Server](): {"command", "url"},
-		reflect.TypeFor[Node]():   {"agent", "tool"},
+		reflect.TypeFor[Node]():   {"agent", "tool", "ask"},
+		reflect.TypeFor[Else]():   {"fail", "skip", "output"},
+		reflect.TypeFor[Wait]():   {"for", "until"},
 		reflect.TypeFor[Guard]():  {"agent", "tool", "expr"},
 	}
 	for _, key := range keys[t] {
 		one = append(one, map[string]any{"required": []string{key}})
+	}
+	if t == reflect.TypeFor[Node]() {
+		one = append(one, map[string]any{"required": []string{"wait"}, "not": map[string]any{"anyOf": slices.Clone(one)}})
 	}
 	return one
 }

@@ -198,16 +198,102 @@ type Workflow struct {
 	Nodes       map[string]*Node `yaml:"nodes" doc:"Nodes by id. Nodes whose needs are met run in parallel."`
 }
 
-// Node is a node of a declared workflow. It has an Agent or a Tool.
+// Node is a node of a declared workflow. It has an Agent, a Tool, an Ask or a Wait.
 type Node struct {
 	Agent    string        `yaml:"agent" doc:"The agent to run."`
 	Tool     string        `yaml:"tool" doc:"The tool to call."`
 	Needs    []string      `yaml:"needs" doc:"Nodes that must end first."`
 	When     Expression    `yaml:"when" doc:"An expression; the node is skipped unless it is true."`
 	Input    *Input        `yaml:"input" doc:"An expression, or a mapping of expressions: an agent's query or a tool's arguments."`
-	Retry    int           `yaml:"retry" doc:"Maximum number of retries after a retryable failure."`
+	Retry    *Retry        `yaml:"retry" doc:"Maximum number of retries after a retryable failure, or a mapping."`
+	OnError  string        `yaml:"on_error" enum:"fail,continue" doc:"fail (the default): the failure of the node fails the run. continue: nodes that need it run, and can read NODE.status and NODE.error."`
+	Repeat   *Repeat       `yaml:"repeat" doc:"The node is executed in rounds until an expression is true."`
 	Timeout  time.Duration `yaml:"timeout" doc:"Time limit of one execution, default timeouts.step."`
+	Ask      *Ask          `yaml:"ask" doc:"A question to a person, whose answer is the node's output."`
+	Wait     *Wait         `yaml:"wait" doc:"A wait for a time before the approval and the call. A node may be a wait alone."`
 	Approval *Approval     `yaml:"approval" doc:"required, or a mapping of who may approve and what they see: the run waits for a person's approval before the node."`
+}
+
+// Ask is a question to a person.
+type Ask struct {
+	Message Expression      `yaml:"message" doc:"An expression for the question."`
+	Schema  json.RawMessage `yaml:"schema" doc:"The JSON Schema of the answer, or a file with it, relative to the server's working directory; default any JSON."`
+	By      string          `yaml:"by" enum:"user,operator,admin" doc:"The lowest role that may answer, default user: the run's user too."`
+	Not     string          `yaml:"not" enum:"requester" doc:"requester: not the user who has started the run. It needs by: operator or admin, and has no effect without accounts."`
+	Expires time.Duration   `yaml:"expires" doc:"How long the question stays open, default timeouts.approval."`
+	Else    *Else           `yaml:"else" doc:"What a declined or expired question does."`
+}
+
+// Who returns the approver who may answer a, nil for a nil Ask.
+func (a *Ask) Who() *Approver {
+	if a == nil {
+		return nil
+	}
+	return &Approver{By: a.By, Not: a.Not, Message: a.Message, Expires: a.Expires}
+}
+
+// plugins returns a as plugins have it, nil for nil.
+func (a *Ask) plugins() *plugins.Ask {
+	if a == nil {
+		return nil
+	}
+	p := &plugins.Ask{Schema: a.Schema}
+	if a.Else != nil {
+		p.Skip, p.Output = a.Else.Skip, string(a.Else.Output)
+	}
+	return p
+}
+
+// Else is what a question without an answer does.
+type Else struct {
+	Fail   bool       `yaml:"fail" doc:"true (the default): the node fails with unanswered."`
+	Skip   bool       `yaml:"skip" doc:"true: the node is skipped."`
+	Output Expression `yaml:"output" doc:"An expression for the node's output."`
+}
+
+// Retry is the policy for retries: the maximum number alone, or a mapping.
+type Retry struct {
+	Max      int           `yaml:"max" doc:"Maximum number of retries after a failure."`
+	On       []string      `yaml:"on" doc:"Codes of errors: only these are retried, and whether or not they are retryable."`
+	Backoff  time.Duration `yaml:"backoff" doc:"The pause before the first retry, default 500ms; it doubles each time."`
+	MaxDelay time.Duration `yaml:"max_delay" doc:"The longest pause, default 30s."`
+}
+
+// plugins returns r as plugins have it, no retries for nil.
+func (r *Retry) plugins() (p plugins.Retry) {
+	if r == nil {
+		return p
+	}
+	return plugins.Retry{Retries: r.Max, Initial: r.Backoff, Max: r.MaxDelay, On: r.On}
+}
+
+// Repeat is the policy for rounds.
+type Repeat struct {
+	Until Expression `yaml:"until" doc:"An expression, which sees the node's output of the round as NODE: the node is over once it is true."`
+	Max   int        `yaml:"max" doc:"Maximum number of rounds, default 10, at most 100."`
+	OnMax string     `yaml:"on_max" enum:"partial,fail" doc:"What the last round does if the expression is not true: the node ends with the status partial_success (the default), or fails with repeat_max."`
+}
+
+// plugins returns r as plugins have it, no rounds for nil.
+func (r *Repeat) plugins() (p plugins.Repeat) {
+	if r == nil {
+		return p
+	}
+	return plugins.Repeat{Until: string(r.Until), Max: r.Max, Fail: r.OnMax == "fail"}
+}
+
+// Wait is a wait for a time. It has For or Until.
+type Wait struct {
+	For   time.Duration `yaml:"for" doc:"How long to wait."`
+	Until Expression    `yaml:"until" doc:"An expression for the end: an RFC 3339 time, a time of day with a zone such as 09:00 Europe/Berlin, or a duration."`
+}
+
+// plugins returns w as plugins have it, no wait for nil.
+func (w *Wait) plugins() (p plugins.NodeWait) {
+	if w == nil {
+		return p
+	}
+	return plugins.NodeWait{For: w.For, Until: string(w.Until)}
 }
 
 // Approval is the need of an approval: the word required, or an Approver.

@@ -1,6 +1,7 @@
 package declared
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -33,10 +34,11 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 		c.node(p, n, ids)
 		c.input(p+".input", n)
 		c.approver(p+".approval", n.Approval.Who())
+		c.approver(p+".ask", n.Ask.Who())
 		sound = sound && len(c.r.errs) == before
 		flow.Nodes = append(flow.Nodes, plugins.Node{
 			ID: id, Agent: n.Agent, Tool: n.Tool, Needs: n.Needs, When: string(n.When), Input: n.Input.expression(),
-			Timeout: n.Timeout, Retry: plugins.Retry{Retries: n.Retry}, Approval: n.Approval != nil, Approver: n.Approval.Who().Plugins(),
+			Timeout: n.Timeout, Retry: n.Retry.plugins(), ContinueOnError: n.OnError == "continue", Repeat: n.Repeat.plugins(), Wait: n.Wait.plugins(), Approval: n.Approval != nil, Ask: n.Ask.plugins(), Approver: cmp.Or(n.Approval.Who(), n.Ask.Who()).Plugins(),
 		})
 	}
 	for _, id := range ids {
@@ -63,7 +65,31 @@ func (c *checker) approver(at string, a *Approver) {
 }
 
 func (c *checker) node(at string, n *Node, ids []string) {
-	c.oneOf(at, map[string]bool{"agent": n.Agent != "", "tool": n.Tool != ""})
+	id := at[strings.LastIndexByte(at, '.')+1:]
+	if err := graph.CheckName(id); err != nil {
+		c.r.errorf(at, "%s", err)
+	}
+	if n.Repeat != nil && n.Repeat.Until == "" && !c.r.wrong(at+".repeat", at+".repeat.until") {
+		c.r.errorf(at+".repeat", "until is missing")
+	}
+	if n.Repeat != nil && n.Repeat.Max > plugins.MaxRounds {
+		c.r.errorf(at+".repeat.max", "want at most %d rounds", plugins.MaxRounds)
+	}
+	if n.Wait != nil {
+		c.oneOf(at+".wait", map[string]bool{"for": n.Wait.For > 0, "until": n.Wait.Until != ""})
+	}
+	if n.Ask != nil {
+		c.ask(at+".ask", n.Ask)
+	}
+	if n.Agent == "" && n.Tool == "" && (n.Wait != nil || n.Ask != nil) {
+		for _, key := range []string{"input", "retry", "repeat", "timeout", "approval"} {
+			if p := at + "." + key; c.r.at[p] != nil {
+				c.r.errorf(p, "is for a node with an agent or a tool")
+			}
+		}
+	} else {
+		c.oneOf(at, map[string]bool{"agent": n.Agent != "", "ask": n.Ask != nil, "tool": n.Tool != "", "wait": n.Wait != nil && n.Agent == "" && n.Tool == ""})
+	}
 	if n.Agent != "" && !c.agents[n.Agent] {
 		c.r.errorf(at+".agent", "there is no agent %q%s", n.Agent, document.Hint(n.Agent, slices.Sorted(maps.Keys(c.agents))))
 	}
@@ -78,6 +104,16 @@ func (c *checker) node(at string, n *Node, ids []string) {
 		case slices.Contains(n.Needs[:i], need):
 			c.r.errorf(p, "%q is duplicated", need)
 		}
+	}
+}
+
+// ask checks a question.
+func (c *checker) ask(at string, a *Ask) {
+	if a.Message == "" && !c.r.wrong(at, at+".message") {
+		c.r.errorf(at, "message is missing")
+	}
+	if e := a.Else; e != nil {
+		c.oneOf(at+".else", map[string]bool{"fail": e.Fail, "skip": e.Skip, "output": e.Output != ""})
 	}
 }
 
@@ -143,6 +179,26 @@ func (c *checker) expressions(at string, names graph.Names, n *Node, ids []strin
 	if a := n.Approval.Who(); a != nil && a.Message != "" {
 		if err := names.CheckInput(string(a.Message)); err != nil {
 			c.r.errorf(at+".approval.message", "%s", err)
+		}
+	}
+	if n.Wait != nil {
+		if err := names.CheckWait(string(n.Wait.Until)); err != nil {
+			c.r.errorf(at+".wait.until", "%s", expressionError(err, ids))
+		}
+	}
+	if n.Repeat != nil {
+		if err := names.CheckUntil(string(n.Repeat.Until)); err != nil {
+			c.r.errorf(at+".repeat.until", "%s", expressionError(err, ids))
+		}
+	}
+	if a := n.Ask; a != nil {
+		if err := names.CheckInput(string(a.Message)); err != nil {
+			c.r.errorf(at+".ask.message", "%s", expressionError(err, ids))
+		}
+		if a.Else != nil {
+			if err := names.CheckInput(string(a.Else.Output)); err != nil {
+				c.r.errorf(at+".ask.else.output", "%s", expressionError(err, ids))
+			}
 		}
 	}
 	if err := names.CheckWhen(string(n.When)); err != nil {

@@ -16,7 +16,7 @@ func ExampleRegistry() {
 		tools.Calculator{},
 		plugins.Workflow{Name: "ship", Nodes: []plugins.Node{
 			{ID: "compute", Tool: "calculator", Input: `{"expression": query}`},
-			{ID: "repeat", Agent: "echo", Needs: []string{"compute"}},
+			{ID: "echoed", Agent: "echo", Needs: []string{"compute"}},
 		}},
 	)
 	if err != nil {

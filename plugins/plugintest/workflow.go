@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	registry "github.com/batonrun/baton/plugins/host"
@@ -15,12 +16,13 @@ import (
 // WorkflowResult is the result of a workflow.
 type WorkflowResult struct {
 	Answer string
-	Err    error              // of the node that has failed; ErrWaiting if the Answers did not suffice
-	Nodes  map[string]*Result // of each executed node, from its last execution; skipped nodes are missing
+	Err    error                // of the node that has failed; ErrWaiting if the Answers did not suffice
+	Nodes  map[string]*Result   // of each executed node, from its last execution; skipped nodes are missing
+	Waits  map[string]time.Time // the ends of the waits of nodes
 }
 
 // RunWorkflow runs a workflow for its author's tests, with the agents and tools in cfg: one node after the other, each as Run does, and
-// retries at once. Questions of all nodes use cfg's Answers in order; a crash happens in each node. It fails tb if a server would refuse
+// retries at once. A wait of a node moves the clock of expressions. Questions of all nodes use cfg's Answers in order; a crash happens in each node. It fails tb if a server would refuse
 // the workflow at its start.
 func RunWorkflow(tb testing.TB, w plugins.Workflow, cfg Config) *WorkflowResult {
 	tb.Helper()
@@ -36,15 +38,20 @@ func RunWorkflow(tb testing.TB, w plugins.Workflow, cfg Config) *WorkflowResult 
 	if err == nil {
 		_, err = graph.Compile(reg)
 	}
-	res := &WorkflowResult{Err: err, Nodes: make(map[string]*Result)}
+	res := &WorkflowResult{Err: err, Nodes: make(map[string]*Result), Waits: make(map[string]time.Time)}
+	waited := func(node string, until time.Time) { res.Waits[node] = until }
 	if err != nil {
 		tb.Fatalf("%s: %v", w.Name, err)
 		return res
 	}
-	output, err := graph.Play(tb.Context(), reg, w.Name, cfg.query(), cfg.Input.State, func(n *graph.Node, query string) (graph.Executed, error) {
+	output, err := graph.Play(tb.Context(), reg, w.Name, cfg.query(), cfg.Input.State, waited, func(n *graph.Node, query string) (graph.Executed, error) {
 		agent, ok := reg.Agent(n.Agent)
 		call := &toolNode{name: n.Tool, args: json.RawMessage(query)}
-		if !ok {
+		asks := &askNode{n: n, message: query}
+		switch {
+		case n.Ask != nil:
+			agent = asks
+		case !ok:
 			agent = call
 		}
 		cfg.Input.Node, cfg.Input.Query = n.ID, query
@@ -52,10 +59,12 @@ func RunWorkflow(tb testing.TB, w plugins.Workflow, cfg Config) *WorkflowResult 
 		res.Nodes[n.ID] = got
 		cfg.Answers = cfg.Answers[min(len(got.Questions), len(cfg.Answers)):]
 		cfg.Input.State = got.state
-		if got.Err != nil {
+		switch {
+		case got.Err != nil:
 			return graph.Executed{}, got.Err
-		}
-		if ok {
+		case n.Ask != nil:
+			return graph.Executed{Answer: asks.answer, State: got.state}, nil
+		case ok:
 			raw, err := json.Marshal(&got.Output)
 			return graph.Executed{Output: raw, State: got.state}, err
 		}
@@ -72,6 +81,20 @@ func (cfg *Config) query() string {
 		return cmp.Or(cfg.Input.Query, cfg.Messages[n-1].Content)
 	}
 	return cfg.Input.Query
+}
+
+// askNode is a node that asks, as an agent.
+type askNode struct {
+	n       *graph.Node
+	message string
+	answer  plugins.Answer
+}
+
+func (a *askNode) Info() plugins.Info { return plugins.Info{Name: a.n.ID} }
+
+func (a *askNode) Run(ctx context.Context, run *plugins.Run) (out agui.WorkerOutput, err error) {
+	a.answer, err = run.Ask(ctx, agui.Interrupt{Reason: "input_required", Message: a.message, ResponseSchema: a.n.Ask.Schema})
+	return out, err
 }
 
 // toolNode is a node that calls a tool, as an agent.

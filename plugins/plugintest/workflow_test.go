@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/plugintest"
@@ -58,6 +59,75 @@ func TestRunWorkflow_DecidesByTypedOutput(t *testing.T) {
 				t.Errorf("without an answer: %v", res.Err)
 			}
 		}
+	}
+}
+
+// The waits of nodes take no time, and move now().
+func TestRunWorkflow_Waits(t *testing.T) {
+	began := time.Now()
+	book := plugins.AgentFunc("book", func(_ context.Context, run *plugins.Run) error { return say(run, run.Input.Query) })
+	res := plugintest.RunWorkflow(t, plugins.Workflow{Name: "later", Nodes: []plugins.Node{
+		{ID: "pause", Wait: plugins.NodeWait{For: 24 * time.Hour}},
+		{ID: "booking", Agent: "book", Needs: []string{"pause"}, When: `now() > date(query)`, Wait: plugins.NodeWait{Until: "now()"}},
+	}}, plugintest.Config{Agents: []plugins.Agent{book}, Input: plugins.Input{Query: began.Add(23 * time.Hour).Format(time.RFC3339)}})
+	if res.Err != nil || res.Nodes["booking"] == nil || len(res.Waits) != 2 || res.Waits["pause"].Sub(began) < 24*time.Hour {
+		t.Errorf("%+v", res)
+	}
+}
+
+// Rounds, retries by code, and failures that a node catches.
+func TestRunWorkflow_RepeatsAndCatches(t *testing.T) {
+	tries := 0
+	more := plugins.AgentFunc("more", func(_ context.Context, run *plugins.Run) error {
+		if tries++; tries == 2 {
+			return &plugins.Error{Code: "busy"}
+		}
+		return say(run, run.Input.Query+"x")
+	})
+	fail := plugins.AgentFunc("fail", func(context.Context, *plugins.Run) error { return &plugins.Error{Code: "sold_out"} })
+	flow := func(max int, onMax bool) *plugintest.WorkflowResult {
+		tries = 0
+		return plugintest.RunWorkflow(t, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+			{ID: "draft", Agent: "more", Input: "query + draft.answer", Repeat: plugins.Repeat{Until: "draft.round == 3", Max: max, Fail: onMax}, Retry: plugins.Retry{Retries: 1, On: []string{"busy"}}},
+			{ID: "sell", Agent: "fail", ContinueOnError: true, Retry: plugins.Retry{Retries: 1, On: []string{"busy"}}},
+			{ID: "shown", Agent: "more", Needs: []string{"draft", "sell"}, When: "sell.status == 'failed'", Input: "draft.answer + draft.status + sell.error.code"},
+		}}, plugintest.Config{Agents: []plugins.Agent{more, fail}, Input: plugins.Input{Query: "q"}})
+	}
+	if res := flow(0, false); res.Err != nil || res.Answer != "qqqxxxsuccesssold_outx" {
+		t.Errorf("%q, %v", res.Answer, res.Err)
+	}
+	if res := flow(2, false); res.Err != nil || res.Answer != "qqxxpartial_successsold_outx" {
+		t.Errorf("%q, %v", res.Answer, res.Err)
+	}
+	if e, ok := errors.AsType[*plugins.Error](flow(2, true).Err); !ok || e.Code != "repeat_max" {
+		t.Errorf("at max: %v", e)
+	}
+}
+
+// Questions of nodes use the answers in their order.
+func TestRunWorkflow_Asks(t *testing.T) {
+	book := plugins.AgentFunc("book", func(_ context.Context, run *plugins.Run) error { return say(run, run.Input.Query) })
+	ask := func(id, needs string, a plugins.Ask) plugins.Node {
+		a.Schema = []byte(`{"type":"string"}`)
+		return plugins.Node{ID: id, Ask: &a, Needs: strings.Fields(needs), Approver: plugins.Approver{Message: "'Where, ' + query + '?'"}}
+	}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+		ask("where", "", plugins.Ask{}), ask("via", "where", plugins.Ask{Output: "'nowhere'"}), ask("seat", "where", plugins.Ask{Skip: true}),
+		{ID: "booking", Agent: "book", Needs: []string{"where", "via", "seat"}, Input: "where.output + via.output + seat.status"},
+	}}
+	cfg := plugintest.Config{Agents: []plugins.Agent{book}, Input: plugins.Input{Query: "Ann"}}
+	cfg.Answers = []plugins.Answer{{Payload: []byte(`"Rome"`)}, {Cancelled: true}, {Cancelled: true}}
+	res := plugintest.RunWorkflow(t, flow, cfg)
+	if res.Err != nil || res.Answer != "Romenowhereskipped" || res.Nodes["where"].Questions[0].Message != "Where, Ann?" {
+		t.Errorf("%q, %v", res.Answer, res.Err)
+	}
+	cfg.Answers = []plugins.Answer{{Cancelled: true}}
+	if e, ok := errors.AsType[*plugins.Error](plugintest.RunWorkflow(t, flow, cfg).Err); !ok || e.Code != "unanswered" {
+		t.Errorf("declined: %v", e)
+	}
+	cfg.Answers = nil
+	if res := plugintest.RunWorkflow(t, flow, cfg); !errors.Is(res.Err, plugins.ErrWaiting) {
+		t.Errorf("without an answer: %v", res.Err)
 	}
 }
 

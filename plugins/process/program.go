@@ -70,7 +70,7 @@ func (a *approval) UnmarshalJSON(text []byte) error {
 		return fmt.Errorf("approval of a tool: not is %q, and must be requester", m.Not)
 	}
 	if m.Expires != "" {
-		d, err := time.ParseDuration(m.Expires)
+		d, err := plugins.ParseDuration(m.Expires)
 		if err != nil {
 			return fmt.Errorf("approval of a tool: expires: %w", err)
 		}

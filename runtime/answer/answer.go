@@ -139,6 +139,7 @@ type Taken struct {
 	MessageID string           `json:"messageId,omitempty"` // of the client's tool message, when that is the answer
 
 	result *agui.ToolOutput // the output in the message
+	by     string           // the user who has given it
 }
 
 // takenFrom stamps an answer with its author and time. by is nil for the server's own answer to an expired interrupt.
@@ -147,7 +148,11 @@ func takenFrom(e agui.ResumeEntry, by *Responder, at time.Time) Taken {
 		By *Responder `json:"by,omitempty"`
 		At string     `json:"at"`
 	}{by, at.UTC().Format(time.RFC3339Nano)})
-	return Taken{Entry: e}
+	t := Taken{Entry: e}
+	if by != nil {
+		t.by = by.User
+	}
+	return t
 }
 
 // Of returns the answer in an interrupt's row. A row without one has expired.
@@ -174,6 +179,8 @@ func replyTo(in *data.Interrupt, t Taken) decide.Reply {
 	e := &t.Entry
 	r := decide.Reply{Interrupt: in.ID}
 	switch {
+	case in.Place == journal.AskPlace:
+		r.Output = data.MustJSON(journal.Given{Answer: plugins.Answer{Cancelled: e.Status == data.InterruptCancelled, Payload: e.Payload}, By: t.by})
 	case !in.Frontend:
 		r.Output = data.MustJSON(plugins.Answer{Cancelled: e.Status == data.InterruptCancelled, Payload: e.Payload})
 	case e.Status == data.InterruptCancelled:

@@ -352,7 +352,8 @@ type Step struct {
 	Generation  int
 	NodeID      string
 	Name        string // its stepName
-	Execution   int
+	Execution   int    // of its round
+	Round       int    // of a node that is repeated, from 1; 0 for others
 	Status      Status
 	Input       string
 	Output      *string
@@ -366,9 +367,10 @@ type Node struct {
 	RunKey      int64
 	NodeID      string
 	Status      Status
+	Round       int     // as in Step: the latest that has begun
 	Progress    float64 // 0..1
 	Messages    []string
-	Output      json.RawMessage // a WorkerOutput or ToolOutput, nil until COMPLETED
+	Output      json.RawMessage // a WorkerOutput or ToolOutput; nil until COMPLETED, but for the last one of a node that is repeated
 	Error       *agui.OutputError
 	StartedAt   *time.Time
 	CompletedAt *time.Time

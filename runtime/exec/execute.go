@@ -46,6 +46,7 @@ type nodeResult struct {
 	rests       *resting // its worker waits for a time
 	interrupted bool     // its worker is called again in the same step
 	failed      *agui.OutputError
+	caught      bool // the failure does not fail the run
 	node        string
 }
 
@@ -111,7 +112,7 @@ func (l *Live) execute() {
 			} else if r.rests != nil {
 				rests = append(rests, *r.rests)
 			}
-			if r.failed != nil && limit.Err() == nil {
+			if r.failed != nil && !r.caught && limit.Err() == nil {
 				e := FailedWith(r.failed)
 				e.node = r.node
 				l.Settle(e)

@@ -14,7 +14,9 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/journal"
 	"github.com/batonrun/baton/runtime/observe"
+	"github.com/batonrun/baton/runtime/plan"
 	"github.com/batonrun/baton/runtime/span"
 )
 
@@ -33,7 +35,7 @@ func (x *execution) execute() nodeResult {
 	pause, longest := orDefault(x.n.Retry.Initial, 500*time.Millisecond), orDefault(x.n.Retry.Max, 30*time.Second)
 	for {
 		if err := x.begin(); err != nil {
-			return nodeResult{failed: x.l.explain(x.n.ID, err)}
+			return x.unbegun(err)
 		}
 		r := x.attempt()
 		if r.interrupted {
@@ -51,6 +53,17 @@ func (x *execution) execute() nodeResult {
 			return nodeResult{}
 		}
 	}
+}
+
+// unbegun returns the result of a node of which an execution cannot begin.
+func (x *execution) unbegun(err error) nodeResult {
+	r := nodeResult{failed: x.l.explain(x.n.ID, err)}
+	x.l.out.mu.Lock()
+	defer x.l.out.mu.Unlock()
+	if r.caught = x.l.out.span.Gate() == nil && x.limit.Err() == nil && x.n.Catches(r.failed); r.caught {
+		x.l.out.put(x.l.out.nodes.FailNode(x.n.ID, r.failed))
+	}
+	return r
 }
 
 // begin opens the node's next execution, or continues the one that a crash or a question left open.
@@ -119,15 +132,51 @@ func (x *execution) attempt() nodeResult {
 			return nodeResult{interrupted: true}
 		}
 	}
+	if err == nil && x.n.Rounds() > 0 {
+		err = x.judge(&out)
+	}
 	return x.close(out, err)
 }
 
-// message returns the question of the node's approval, "" for the default.
-func (x *execution) message() (string, error) {
+// judge decides whether the output of a round ends the node.
+func (x *execution) judge(out *nodeOutput) error {
+	over, err := x.scene().Over(x.limit, x.n, out.json)
+	if err != nil || over {
+		return err
+	}
+	if out.again = x.st.Round < x.n.Rounds(); !out.again {
+		out.json, err = x.n.Cut(out.json)
+	}
+	return err
+}
+
+// scene returns what the node's expressions are evaluated on.
+func (x *execution) scene() *plan.Scene {
 	x.l.out.mu.Lock()
-	now := x.l.out.nodes.Scene(x.in.Query, x.l.out.span.State(), x.n)
-	x.l.out.mu.Unlock()
-	return now.Message(x.limit, x.n)
+	defer x.l.out.mu.Unlock()
+	return x.l.out.nodes.Scene(x.in.Query, x.l.out.span.State(), x.n)
+}
+
+// message returns the question of the node or its approval, "" for the default.
+func (x *execution) message() (string, error) { return x.scene().Message(x.limit, x.n) }
+
+// await waits for the time of the node's wait, once: it is over before the node is executed again.
+func (x *execution) await(ctx context.Context) error {
+	if !x.n.Waits() || x.st.Execution > 1 || x.st.Round > 1 {
+		return nil
+	}
+	u := plugins.Use{Place: journal.WaitPlace}
+	m, err := x.s.em.memo(u)
+	if err != nil {
+		return err
+	}
+	var wait plugins.Wait
+	if m.Output == nil {
+		if wait.Until, err = x.scene().Until(x.limit, x.n); err != nil {
+			return err
+		}
+	}
+	return x.s.Wait(ctx, u, wait)
 }
 
 // timeout returns how long one execution of a node may take, as set by the workflow or else by the agent.
@@ -139,8 +188,36 @@ func (x *execution) timeout() time.Duration {
 	return orDefault(x.n.Timeout, limit)
 }
 
-// call runs the node's worker or tool. A worker that has not returned when the grace after its timeout ends is abandoned.
+// ask asks the node's question, or returns its answer.
+func (x *execution) ask() (nodeOutput, error) {
+	m, err := x.s.em.memo(plugins.Use{Place: journal.AskPlace})
+	if err != nil {
+		return nodeOutput{}, err
+	}
+	if _, err := x.s.approval(m, "", x.n.Approver, func() (agui.Interrupt, error) {
+		message, err := x.message()
+		return agui.Interrupt{
+			Reason: "input_required", Message: message, ResponseSchema: x.n.Ask.Schema, Metadata: data.MustJSON(map[string]any{"nodeId": x.n.ID}),
+		}, err
+	}); err != nil {
+		return nodeOutput{}, err
+	}
+	var given journal.Given
+	if err := json.Unmarshal(m.Output, &given); err != nil {
+		return nodeOutput{}, err
+	}
+	out, err := x.scene().Answered(x.limit, x.n, given.Answer, given.By)
+	return nodeOutput{text: data.Clip(graph.Answer(out), data.MaxShown), json: out, skips: out == nil}, err
+}
+
+// call waits, and runs the node's worker or tool. A worker that has not returned when the grace after its timeout ends is abandoned.
 func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, error) {
+	if err := x.await(ctx); err != nil || x.n.Agent == "" && x.n.Tool == "" && x.n.Ask == nil {
+		return nodeOutput{}, err
+	}
+	if x.n.Ask != nil {
+		return x.ask()
+	}
 	if x.n.Tool != "" {
 		out, err := x.s.toolNode(ctx, x.n.Tool, json.RawMessage(in.Query))
 		if err == nil && out.Status == agui.StatusFailure {
@@ -209,9 +286,16 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 		r.waiting = true
 	case err != nil:
 		r.failed = x.l.explain(x.s.w.Agent, err)
+		r.caught = x.n.Catches(r.failed)
 		x.l.out.nodes.Fail(x.st, r.failed, x.again(r))
 	default:
 		x.l.out.nodes.Complete(x.st, data.Plain(out.text), out.json)
+		switch {
+		case out.again: // the run goes on with it as with a node that has become ready
+			x.l.out.nodes.Repeat(x.st)
+		case out.skips:
+			x.l.out.nodes.Skip(x.n)
+		}
 		x.l.out.progressed(it)
 	}
 	if out.made != nil && x.st.Status.Final() { // a person may have edited it
@@ -239,7 +323,7 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 
 // again reports whether the node is executed once more after a result.
 func (x *execution) again(r nodeResult) bool {
-	return r.failed != nil && r.failed.Retryable && x.st.Execution <= x.n.Retry.Retries
+	return r.failed != nil && x.n.Retries(r.failed, x.st.Execution)
 }
 
 // nodeOutput is the output of a node, as its step shows it and as later nodes see it.
@@ -247,6 +331,9 @@ type nodeOutput struct {
 	text string
 	json json.RawMessage
 	made json.RawMessage // the arguments of a tool's call, nil unless they are an object
+
+	again bool // another round follows
+	skips bool // the node is skipped
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {

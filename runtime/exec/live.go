@@ -94,6 +94,7 @@ func New(cfg *Config, run *data.Run) *Live {
 		g, l.Unfit = new(graph.Graph), err
 	}
 	l.out.nodes = plan.New(g)
+	l.out.nodes.Now = l.out.now
 	return l
 }
 

@@ -268,7 +268,7 @@ func (w *writer) failedCall(id, code string) agui.ToolCallResult {
 // those that a waiting run has recorded, retractions, and ends of sub-agents and steps. w.mu is held.
 func (w *writer) stageClosers(it *commit.Item, e Ending) error {
 	output := e.left()
-	if output.Error != nil && w.nodes.Has(data.Failed) {
+	if output.Error != nil && w.nodes.Broken() {
 		output = agui.WorkerOutput{Status: agui.StatusPartialSuccess} // the open entities belong to nodes that were only stopped
 	}
 	closers := w.span.Ver.Closers()

@@ -18,6 +18,7 @@ import (
 type evaluation struct {
 	env          map[string]any
 	steps, bytes int          // left
+	now          time.Time    // see Now; zero before the first call
 	ended        func() error // the reason why the value is not needed any more
 	vars         []variable
 	loops        []*loop

@@ -34,6 +34,18 @@ var (
 	errDepth = fmt.Errorf("its values nest deeper than %d levels", MaxDepth)
 )
 
+// Now is the name in an environment of what now() returns. Without it now() is the time of its first call in an evaluation.
+const Now = "now()"
+
+// IsReserved reports whether a name is a function or a word of the language.
+func IsReserved(name string) bool {
+	return functions[name] != nil || slices.Contains(loops, name) || slices.Contains(words, name)
+}
+
+var words = []string{
+	"true", "false", "nil", "not", "and", "or", "in", "let", "if", "else", "matches", "contains", "startsWith", "endsWith",
+}
+
 // Program is a compiled expression. It is safe for concurrent use.
 type Program struct{ tree *parser.Tree }
 

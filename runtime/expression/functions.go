@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/builtin"
@@ -327,7 +328,16 @@ var functions = map[string]func(c *call) any{
 		}
 	},
 
-	"now": library, "duration": library, "date": library, "timezone": library,
+	"now": func(c *call) any {
+		if at, ok := c.env[Now].(time.Time); ok {
+			return at
+		}
+		if c.now.IsZero() {
+			c.now = time.Now()
+		}
+		return c.now
+	},
+	"duration": library, "date": library, "timezone": library,
 	"bitand": library, "bitor": library, "bitxor": library, "bitnand": library, "bitshl": library, "bitshr": library, "bitushr": library, "bitnot": library,
 }
 

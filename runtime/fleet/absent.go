@@ -39,6 +39,9 @@ func (f *Fleet) canExecute(run *data.RunHead, nodes []plugins.Node) bool {
 		nodes = w.Nodes
 	}
 	return !slices.ContainsFunc(nodes, func(n plugins.Node) bool {
+		if n.Agent == "" && n.Tool == "" {
+			return false
+		}
 		if n.Agent == "" {
 			_, is := reg.Tool(n.Tool)
 			_, boxed := reg.Toolbox(n.Tool)

@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/expression"
 )
 
-// Message returns the question of a node's approval, "" for the default.
+// Message returns the question of a node or its approval, "" for the default.
 func (n *Node) Message(ctx context.Context, env func() map[string]any) (string, error) {
 	if n.message == nil {
 		return "", nil
@@ -63,5 +63,5 @@ func question(ctx context.Context, program *expression.Program, env map[string]a
 }
 
 func badMessage(err error) error {
-	return &plugins.Error{Code: "bad_input", Message: fmt.Sprintf("The approval's message failed: %s", firstLine(err))}
+	return &plugins.Error{Code: "bad_input", Message: fmt.Sprintf("The message of a question failed: %s", firstLine(err))}
 }

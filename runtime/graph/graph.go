@@ -32,7 +32,7 @@ type Graph struct {
 // Node is one node of a graph.
 type Node struct {
 	plugins.Node
-	when, input, message *expression.Program // nil if empty
+	when, wait, input, until, message, otherwise *expression.Program // nil if empty
 }
 
 // Compile compiles a registry's workflows and tool schemas.
@@ -133,6 +133,14 @@ func (g *Graph) Output(nodes map[string]*data.Node) (out json.RawMessage) {
 	return out
 }
 
+// CheckName returns an error for a node whose id has another meaning in expressions.
+func CheckName(id string) error {
+	if id == "query" || id == "state" || id == "nodes" || expression.IsReserved(id) {
+		return fmt.Errorf("%s is a word of expressions: choose another id", id)
+	}
+	return nil
+}
+
 // Outputs returns the schema of the output of a node's agent or tool, nil if it is not known.
 type Outputs func(n *plugins.Node) json.RawMessage
 
@@ -159,12 +167,27 @@ func compileWorkflow(w plugins.Workflow, outputs Outputs) (*Graph, error) {
 	g := &Graph{Definition: definition}
 	for _, n := range w.Nodes {
 		node := &Node{Node: n}
+		if err := CheckName(n.ID); err != nil {
+			return nil, fmt.Errorf("workflow %s, node %s: %w", w.Name, n.ID, err)
+		}
 		scope := ScopeOf(w, n.ID, outputs)
 		if node.when, err = scope.compile(n.When, true); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: when: %w", w.Name, n.ID, err)
 		}
+		if node.wait, err = scope.compile(n.Wait.Until, false); err != nil {
+			return nil, fmt.Errorf("workflow %s, node %s: wait: %w", w.Name, n.ID, err)
+		}
+		scope.all = scope.own
+		if node.until, err = scope.compile(n.Repeat.Until, true); err != nil {
+			return nil, fmt.Errorf("workflow %s, node %s: repeat: %w", w.Name, n.ID, err)
+		}
 		if node.input, err = scope.compile(n.Input, false); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: input: %w", w.Name, n.ID, err)
+		}
+		if n.Ask != nil {
+			if err := node.compileAsk(scope); err != nil {
+				return nil, fmt.Errorf("workflow %s, node %s: ask: %w", w.Name, n.ID, err)
+			}
 		}
 		if node.message, err = scope.compile(n.Approver.Message, false); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: message: %w", w.Name, n.ID, err)
@@ -175,32 +198,62 @@ func compileWorkflow(w plugins.Workflow, outputs Outputs) (*Graph, error) {
 }
 
 // Names are the names available to a node's expressions.
-type Names struct{ all types.Map }
+type Names struct {
+	all types.Map
+	own types.Map // likewise, of those that see the node itself, if it is repeated
+}
 
 // ScopeOf returns the names available to the expressions of a workflow's node. outputs can be nil.
 func ScopeOf(w plugins.Workflow, node string, outputs Outputs) Names {
-	typed, found := make(map[string]types.Type), Before(w, node)
+	typed, found := make(map[string]types.Map), Before(w, node)
 	for i := range w.Nodes {
 		if n := &w.Nodes[i]; found[n.ID] {
-			if typed[n.ID] = types.Any; outputs != nil {
-				typed[n.ID] = typeOf(outputs(n))
-			}
+			typed[n.ID] = seenType(n, outputs)
 		}
 	}
-	return Names{scopeTypes(typed)}
+	names := Names{all: scopeTypes(typed)}
+	if i := slices.IndexFunc(w.Nodes, func(n plugins.Node) bool { return n.ID == node && n.Repeat.Until != "" }); i >= 0 {
+		typed[node] = seenType(&w.Nodes[i], outputs)
+	}
+	names.own = scopeTypes(typed)
+	return names
 }
 
-// CheckWhen checks a condition.
+// seenType returns the type of a node in expressions.
+func seenType(n *plugins.Node, outputs Outputs) types.Map {
+	seen := types.Map{"status": types.String, "answer": types.String, "output": types.Any}
+	switch {
+	case n.Ask != nil:
+		seen["output"], seen["by"] = typeOf(n.Ask.Schema), types.String
+	case outputs != nil:
+		seen["output"] = typeOf(outputs(n))
+	}
+	if n.Repeat.Until != "" {
+		seen["round"] = types.Int
+	}
+	if n.ContinueOnError {
+		seen["error"] = types.Map{"code": types.String, "message": types.String}
+	}
+	return seen
+}
+
+// CheckWhen checks the condition of a node.
 func (n Names) CheckWhen(code string) error {
 	_, err := n.compile(code, true)
 	return err
 }
 
-// CheckInput checks an input mapping.
-func (n Names) CheckInput(code string) error {
+// CheckWait checks the end of a wait.
+func (n Names) CheckWait(code string) error {
 	_, err := n.compile(code, false)
 	return err
 }
+
+// CheckUntil checks the condition that ends the rounds of a node.
+func (n Names) CheckUntil(code string) error { return Names{all: n.own}.CheckWhen(code) }
+
+// CheckInput checks an input mapping, or a message.
+func (n Names) CheckInput(code string) error { return Names{all: n.own}.CheckWait(code) }
 
 func (n Names) compile(code string, condition bool) (*expression.Program, error) {
 	if code == "" {
@@ -225,12 +278,10 @@ func Before(w plugins.Workflow, id string) map[string]bool {
 	return found
 }
 
-// scopeTypes returns the types of Scope for a node behind nodes with outputs of the given types. Compiling an expression with
-// another name fails.
-func scopeTypes(outputs map[string]types.Type) types.Map {
-	nodes, scope := make(types.Map, len(outputs)), make(types.Map, len(outputs)+3)
-	for id, output := range outputs {
-		seen := types.Map{"status": types.String, "answer": types.String, "output": output}
+// scopeTypes returns the types of Scope where nodes of the given types are seen. Compiling an expression with another name fails.
+func scopeTypes(all map[string]types.Map) types.Map {
+	nodes, scope := make(types.Map, len(all)), make(types.Map, len(all)+3)
+	for id, seen := range all {
 		nodes[id], scope[id] = seen, seen
 	}
 	scope["query"], scope["state"], scope["nodes"] = types.String, types.Map{types.Extra: types.Any}, nodes

@@ -61,13 +61,13 @@ func TestExpressions_EndWithContext(t *testing.T) {
 	_, verdict := check(ctx, plugins.Subject{})
 	_, message := graph.CallMessage(ctx, long, nil)
 	errs := map[string]error{"guard": verdict, "message": message}
-	for name, n := range map[string]plugins.Node{"when": {When: long}, "input": {Input: long}} {
+	for name, n := range map[string]plugins.Node{"when": {When: long}, "input": {Input: long}, "wait": {Wait: plugins.NodeWait{Until: long}}} {
 		n.ID, n.Agent = "a", "worker"
 		reg := new(host.Registry)
 		if err := reg.Add(plugins.AgentFunc("worker", func(context.Context, *plugins.Run) error { return nil }), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{n}}); err != nil {
 			t.Fatal(err)
 		}
-		_, errs[name] = graph.Play(ctx, reg, "flow", "q", nil, nil)
+		_, errs[name] = graph.Play(ctx, reg, "flow", "q", nil, nil, nil)
 	}
 	for name, err := range errs {
 		if !errors.Is(err, stopped) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
@@ -17,16 +18,13 @@ import (
 
 // Worker returns the name that the node's events carry as their agent.
 func (n *Node) Worker() string {
-	if n.Agent != "" {
-		return n.Agent
-	}
-	return n.Tool
+	return cmp.Or(n.Agent, n.Tool, n.ID)
 }
 
 // NeedsMet reports whether all nodes that n needs have ended.
 func (n *Node) NeedsMet(nodes map[string]*data.Node) bool {
 	for _, id := range n.Needs {
-		if s := nodes[id].Status; s != data.Completed && s != data.Skipped {
+		if s := nodes[id].Status; s != data.Completed && s != data.Skipped && s != data.Failed { // a failure that is not caught ends the run
 			return false
 		}
 	}
@@ -63,32 +61,46 @@ func firstLine(err error) string {
 }
 
 // Computes reports whether the node has an expression over the results of nodes.
-func (n *Node) Computes() bool { return n.when != nil || n.input != nil || n.message != nil }
+func (n *Node) Computes() bool {
+	return n.when != nil || n.wait != nil || n.input != nil || n.until != nil || n.message != nil || n.otherwise != nil
+}
 
-// Scope returns the variables of expressions.
-func Scope(query string, state json.RawMessage, nodes map[string]*data.Node) map[string]any {
+// Scope returns the variables of expressions that are evaluated at a time.
+func Scope(now time.Time, query string, state json.RawMessage, nodes map[string]*data.Node) map[string]any {
 	st, err := expression.Decode(state)
 	if err != nil || st == nil {
 		st = map[string]any{}
 	}
 	seen, scope := make(map[string]any, len(nodes)), make(map[string]any, len(nodes)+3)
 	for id, n := range nodes {
-		if n.Status != data.Completed && n.Status != data.Skipped {
+		if n.Status != data.Completed && n.Status != data.Skipped && n.Status != data.Failed && n.Round == 0 {
 			continue
 		}
 		answer := Answer(n.Output)
 		out, _ := expression.Decode(Result(n.Output)) // nil if there is none
-		seen[id] = map[string]any{"status": string(n.Status), "answer": answer, "output": out}
-		scope[id] = map[string]any{"status": outputStatus(n), "answer": answer, "output": out}
+		var given struct{ By string }
+		_ = json.Unmarshal(n.Output, &given)
+		failure := map[string]any{"code": "", "message": ""}
+		if e := n.Error; e != nil {
+			failure = map[string]any{"code": e.Code, "message": e.Message}
+		}
+		seen[id] = map[string]any{"status": string(n.Status), "answer": answer, "output": out, "round": n.Round, "by": given.By, "error": failure}
+		scope[id] = map[string]any{"status": outputStatus(n), "answer": answer, "output": out, "round": n.Round, "by": given.By, "error": failure}
 	}
-	scope["query"], scope["state"], scope["nodes"] = query, st, seen
+	scope["query"], scope["state"], scope["nodes"], scope[expression.Now] = query, st, seen, now
 	return scope
 }
 
-// outputStatus returns a node's status according to its output: success, partial_success or skipped.
+// outputStatus returns a node's status according to its output: success, partial_success, failed or skipped; "" in the first round of one
+// that is repeated.
 func outputStatus(n *data.Node) string {
-	if n.Status == data.Skipped {
+	switch {
+	case n.Status == data.Skipped:
 		return "skipped"
+	case n.Status == data.Failed:
+		return "failed"
+	case n.Status != data.Completed && n.Output == nil:
+		return ""
 	}
 	var o struct {
 		Status string `json:"status"`
@@ -142,7 +154,7 @@ func Answer(output json.RawMessage) string {
 // tool without a mapping gets none.
 func (n *Node) Query(ctx context.Context, run string, env func() map[string]any, nodes map[string]*data.Node) (string, error) {
 	if n.input == nil {
-		if n.Tool != "" {
+		if n.Agent == "" {
 			return "{}", nil
 		}
 		parts := []string{run}

@@ -1,12 +1,15 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 )
 
@@ -14,28 +17,30 @@ import (
 type Executed struct {
 	Output json.RawMessage
 	State  json.RawMessage // of the thread, afterwards
+	Answer plugins.Answer  // of a node that asks, whose query is the message
 }
 
-// Play executes a registered workflow for a test: one node after the other, each retry at once. It returns the workflow's output, and
-// stops at the first error that is not retried.
-func Play(ctx context.Context, reg *host.Registry, name, query string, state json.RawMessage, execute func(n *Node, query string) (Executed, error)) (json.RawMessage, error) {
+// Play executes a registered workflow for a test: one node after the other, each retry at once. A wait moves its clock, and calls waited
+// with its end. Play returns the workflow's output, and stops at the first error that is neither retried nor caught.
+func Play(
+	ctx context.Context, reg *host.Registry, name, query string, state json.RawMessage,
+	waited func(node string, until time.Time), execute func(n *Node, query string) (Executed, error),
+) (json.RawMessage, error) {
 	set, err := Compile(reg)
 	if err != nil {
 		return nil, err
 	}
-	g := set.Workflow(name)
-	rows := make(map[string]*data.Node, len(g.Nodes))
-	for _, n := range g.Nodes {
-		rows[n.ID] = &data.Node{NodeID: n.ID, Status: data.Pending}
+	p := &player{g: set.Workflow(name), rows: make(map[string]*data.Node), query: query, state: state, waited: waited, execute: execute}
+	for _, n := range p.g.Nodes {
+		p.rows[n.ID] = &data.Node{NodeID: n.ID, Status: data.Pending}
 	}
-	env := func() map[string]any { return Scope(query, state, rows) }
-	for range g.Nodes { // each pass ends at least one node
-		for _, n := range g.Nodes {
-			row := rows[n.ID]
-			if row.Status != data.Pending || !n.NeedsMet(rows) {
+	for range p.g.Nodes { // each pass ends at least one node
+		for _, n := range p.g.Nodes {
+			row := p.rows[n.ID]
+			if row.Status != data.Pending || !n.NeedsMet(p.rows) {
 				continue
 			}
-			runs, err := n.Runs(ctx, env, rows)
+			runs, err := n.Runs(ctx, p.env, p.rows)
 			if err != nil {
 				return nil, err
 			}
@@ -43,24 +48,100 @@ func Play(ctx context.Context, reg *host.Registry, name, query string, state jso
 				row.Status = data.Skipped
 				continue
 			}
-			in, err := n.Query(ctx, query, env, rows)
-			if err != nil {
-				return nil, err
+			if err := p.play(ctx, n, row); err != nil {
+				if row.Error = outputError(err); row.Error == nil || !n.Catches(row.Error) {
+					return nil, err
+				}
+				row.Status, row.Output = data.Failed, nil
 			}
-			out, err := execute(n, in)
-			for retries := 0; retries < n.Retry.Retries && isRetryable(err); retries++ {
-				out, err = execute(n, in)
-			}
-			if err != nil {
-				return nil, err
-			}
-			row.Status, row.Output, state = data.Completed, out.Output, out.State
 		}
 	}
-	return g.Output(rows), nil
+	return p.g.Output(p.rows), nil
 }
 
-func isRetryable(err error) bool {
+// player plays a workflow.
+type player struct {
+	g       *Graph
+	rows    map[string]*data.Node
+	query   string
+	state   json.RawMessage
+	slept   time.Duration // how far waits have moved the clock
+	waited  func(node string, until time.Time)
+	execute func(n *Node, query string) (Executed, error)
+}
+
+func (p *player) now() time.Time { return time.Now().Add(p.slept) }
+
+func (p *player) env() map[string]any { return Scope(p.now(), p.query, p.state, p.rows) }
+
+// play plays a node, in all its rounds.
+func (p *player) play(ctx context.Context, n *Node, row *data.Node) error {
+	for over := false; !over; {
+		if n.Rounds() > 0 {
+			row.Round++
+		}
+		in, err := n.Query(ctx, p.query, p.env, p.rows)
+		if err != nil {
+			return err
+		}
+		if n.Waits() && row.Round <= 1 {
+			now := p.now()
+			until, err := n.Until(ctx, p.env, now)
+			if err != nil {
+				return err
+			}
+			p.slept += max(until.Sub(now), 0)
+			p.waited(n.ID, until)
+		}
+		if n.Ask != nil {
+			return p.ask(ctx, n, row)
+		}
+		if n.Agent == "" && n.Tool == "" {
+			break
+		}
+		out, err := p.execute(n, in)
+		for execution := 1; err != nil; execution++ {
+			if e := outputError(err); e == nil || !n.Retries(e, execution) {
+				return err
+			}
+			out, err = p.execute(n, in)
+		}
+		row.Output, p.state = out.Output, out.State
+		if n.Rounds() == 0 {
+			break
+		}
+		if over, err = n.Over(ctx, p.env); err == nil && !over && row.Round == n.Rounds() {
+			row.Output, err = n.Cut(row.Output)
+			over = true
+		}
+		if err != nil {
+			return err
+		}
+	}
+	row.Status = data.Completed
+	return nil
+}
+
+func (p *player) ask(ctx context.Context, n *Node, row *data.Node) error {
+	message, err := n.Message(ctx, p.env)
+	if err != nil {
+		return err
+	}
+	out, err := p.execute(n, message)
+	if err == nil {
+		row.Output, err = n.Answered(ctx, p.env, out.Answer, "")
+	}
+	if row.Status = data.Completed; row.Output == nil {
+		row.Status = data.Skipped
+	}
+	return err
+}
+
+// outputError returns an error of a plugin, nil for another one.
+func outputError(err error) *agui.OutputError {
 	e, ok := errors.AsType[*plugins.Error](err)
-	return ok && e.Retryable
+	if !ok {
+		return nil
+	}
+	return &agui.OutputError{Code: cmp.Or(e.Code, "failed"), Message: e.Message, Retryable: e.Retryable}
 }

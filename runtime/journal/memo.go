@@ -18,6 +18,18 @@ const (
 	KeptPlace     = "kept"     // the value that the call has stored
 )
 
+// Places of the wait and the question of a node itself. Those of its worker are counted from 1.
+const (
+	WaitPlace = "wait#0"
+	AskPlace  = "ask#0"
+)
+
+// Given is the record of the answer to the question of a node.
+type Given struct {
+	plugins.Answer
+	By string `json:"by,omitempty"` // the user who has given it
+}
+
 // lastSegment returns the last segment of a place.
 func lastSegment(place string) string { return place[strings.LastIndexByte(place, '/')+1:] }
 

@@ -22,11 +22,13 @@ type Plan struct {
 	steps   map[string]*data.Step // by node, the latest
 	count   int                   // steps so far, over all generations
 	started map[string]bool       // nodes that this process has started
+
+	Now func() time.Time // the time that expressions have
 }
 
 // New returns the plan of a graph, without rows.
 func New(g *graph.Graph) *Plan {
-	return &Plan{Graph: g, nodes: make(map[string]*data.Node), steps: make(map[string]*data.Step), started: make(map[string]bool)}
+	return &Plan{Graph: g, nodes: make(map[string]*data.Node), steps: make(map[string]*data.Step), started: make(map[string]bool), Now: time.Now}
 }
 
 // Kept is a node that an earlier run has completed, with the step that did. A rerun has both as its own.
@@ -96,6 +98,7 @@ const page = 500
 
 // Scene is what expressions of nodes are evaluated on, beside a run that goes on: their evaluation can take a second.
 type Scene struct {
+	now   time.Time
 	query string
 	state json.RawMessage
 	nodes map[string]*data.Node
@@ -104,17 +107,35 @@ type Scene struct {
 // Scene returns the values on which the expressions of some nodes are evaluated. It copies the rows only for nodes with expressions: the others
 // read only nodes that have ended, whose rows do not change.
 func (p *Plan) Scene(query string, state json.RawMessage, of ...*graph.Node) *Scene {
-	s := &Scene{query, state, p.nodes}
+	s := &Scene{p.Now(), query, state, p.nodes}
 	if slices.ContainsFunc(of, (*graph.Node).Computes) {
 		s.nodes = make(map[string]*data.Node, len(p.nodes))
 		for id, row := range p.nodes {
 			s.nodes[id] = new(*row)
 		}
+		for _, n := range of {
+			s.nodes[n.ID].Round = p.round(n)
+		}
 	}
 	return s
 }
 
-func (s *Scene) scope() map[string]any { return graph.Scope(s.query, s.state, s.nodes) }
+func (s *Scene) scope() map[string]any { return graph.Scope(s.now, s.query, s.state, s.nodes) }
+
+// round returns the round of a node's present execution, or of its next one if none has begun: a retry keeps it. It is 0 for a node that is
+// not repeated.
+func (p *Plan) round(n *graph.Node) int {
+	last := p.steps[n.ID]
+	switch {
+	case n.Rounds() == 0:
+		return 0
+	case last == nil:
+		return 1
+	case last.Status == data.Completed:
+		return last.Round + 1
+	}
+	return last.Round
+}
 
 // Runs reports whether a node runs. One that has begun goes on.
 func (s *Scene) Runs(ctx context.Context, n *graph.Node) (bool, error) {
@@ -129,16 +150,32 @@ func (s *Scene) Query(ctx context.Context, n *graph.Node) (string, error) {
 	return n.Query(ctx, s.query, s.scope, s.nodes)
 }
 
-// Message returns the question of a node's approval, "" for the default.
+// Until returns the end of a node's wait, if it begins now.
+func (s *Scene) Until(ctx context.Context, n *graph.Node) (time.Time, error) {
+	return n.Until(ctx, s.scope, s.now)
+}
+
+// Answered returns the output of a node that asks, as [graph.Node.Answered].
+func (s *Scene) Answered(ctx context.Context, n *graph.Node, a plugins.Answer, user string) (json.RawMessage, error) {
+	return n.Answered(ctx, s.scope, a, user)
+}
+
+// Over reports whether an output of a repeated node's round makes the node over.
+func (s *Scene) Over(ctx context.Context, n *graph.Node, output json.RawMessage) (bool, error) {
+	s.nodes[n.ID].Output = output
+	return n.Over(ctx, s.scope)
+}
+
+// Message returns the question of a node or its approval, "" for the default.
 func (s *Scene) Message(ctx context.Context, n *graph.Node) (string, error) {
 	return n.Message(ctx, s.scope)
 }
 
-// Due returns the nodes that can start or be skipped now. It fails when a node has failed, just before a crash.
+// Due returns the nodes that can start or be skipped now. It fails when a node has failed its run, just before a crash.
 func (p *Plan) Due() (list []*graph.Node, err error) {
 	for _, n := range p.Graph.Nodes {
 		row := p.nodes[n.ID]
-		if row.Status == data.Failed {
+		if row.Status == data.Failed && !n.Catches(row.Error) {
 			return nil, &plugins.Error{Code: row.Error.Code, Message: row.Error.Message}
 		}
 		if !p.started[n.ID] && !row.Status.Final() && row.Status != data.Waiting && n.NeedsMet(p.nodes) {
@@ -165,13 +202,13 @@ func (p *Plan) Begin(n *graph.Node, run *data.Run, query string) *data.Step {
 	p.count++
 	st := &data.Step{
 		RunKey: run.Key, Number: p.count, ID: data.NewID(), Generation: run.Generation, NodeID: n.ID,
-		Name: n.ID, Execution: 1, Status: data.Running, Input: data.Plain(query), StartedAt: now,
+		Name: n.ID, Execution: 1, Round: p.round(n), Status: data.Running, Input: data.Plain(query), StartedAt: now,
 	}
-	if last := p.steps[n.ID]; last != nil {
+	if last := p.steps[n.ID]; last != nil && last.Round == st.Round {
 		st.Execution = last.Execution + 1
 	}
 	node := p.nodes[n.ID]
-	node.Status, node.Error, node.CompletedAt, node.Progress = data.Running, nil, nil, 0
+	node.Round, node.Status, node.Error, node.CompletedAt, node.Progress = st.Round, data.Running, nil, nil, 0
 	if node.StartedAt == nil {
 		node.StartedAt = &now
 	}
@@ -206,9 +243,16 @@ func (p *Plan) Fail(st *data.Step, e *agui.OutputError, again bool) {
 	now := time.Now()
 	st.Status, st.Error, st.CompletedAt = data.Failed, e, &now
 	if !again {
-		node := p.nodes[st.NodeID]
-		node.Status, node.Error, node.CompletedAt = data.Failed, e, &now
+		p.FailNode(st.NodeID, e)
 	}
+}
+
+// FailNode ends a node with an error, also one without a step, and returns its row.
+func (p *Plan) FailNode(id string, e *agui.OutputError) data.Row {
+	now := time.Now()
+	node := p.nodes[id]
+	node.Status, node.Error, node.Output, node.CompletedAt = data.Failed, e, nil, &now
+	return new(*node)
 }
 
 // Complete ends a step and its node with an output, of which the step shows text.
@@ -217,6 +261,13 @@ func (p *Plan) Complete(st *data.Step, text string, output json.RawMessage) {
 	st.Status, st.Output, st.CompletedAt = data.Completed, &text, &now
 	node := p.nodes[st.NodeID]
 	node.Status, node.Output, node.CompletedAt, node.Progress = data.Completed, output, &now, 1
+}
+
+// Repeat makes a node due for another round behind the step that has completed it.
+func (p *Plan) Repeat(st *data.Step) {
+	delete(p.started, st.NodeID)
+	node := p.nodes[st.NodeID]
+	node.Status, node.CompletedAt, node.Progress = data.Running, nil, 0
 }
 
 // Output returns the output of the run.
@@ -282,7 +333,7 @@ func (p *Plan) Settle(status data.Status, e *agui.OutputError) (rows []data.Row)
 	if status == data.Failed {
 		pending = data.Skipped
 	}
-	if status == data.Failed && p.Has(data.Failed) {
+	if status == data.Failed && p.Broken() {
 		status, e = data.Cancelled, nil
 	}
 	for _, st := range p.steps {
@@ -320,6 +371,14 @@ func (p *Plan) Has(status data.Status) bool {
 		}
 	}
 	return false
+}
+
+// Broken reports whether the failure of a node fails the run.
+func (p *Plan) Broken() bool {
+	return slices.ContainsFunc(p.Graph.Nodes, func(n *graph.Node) bool {
+		row := p.nodes[n.ID]
+		return row.Status == data.Failed && !n.Catches(row.Error)
+	})
 }
 
 // Goes reports whether the step of that number is its node's latest and has not ended.

@@ -71,6 +71,45 @@ func check(t *testing.T, what, got, want string) {
 	}
 }
 
+// A round is a success. A retry keeps its round, and a process that has taken over counts on.
+func TestPlan_CountsRounds(t *testing.T) {
+	t.Parallel()
+	p, run, _ := begun()
+	p.Graph.Nodes[0].Repeat = plugins.Repeat{Until: "false"}
+	at := func(st *data.Step) string { return fmt.Sprintf("%d.%d", st.Round, st.Execution) }
+	st := enter(p, run, 0)
+	p.Start(p.Graph.Nodes[0])
+	check(t, "first", at(st), "1.1")
+	p.Fail(st, &agui.OutputError{Code: "busy"}, true)
+	st = enter(p, run, 0)
+	check(t, "retry", at(st), "1.2")
+	p.Complete(st, "one", []byte(`{"answer":"one"}`))
+	p.Repeat(st)
+	check(t, "rows of a node that goes on", shown(p.Rows(st)), "node a RUNNING, step 2 of a COMPLETED")
+	check(t, "due behind a round", due(t, p), "ab")
+	st = enter(p, run, 0)
+	check(t, "second round", at(st), "2.1")
+	p.Complete(st, "two", []byte(`{"answer":"two"}`))
+	check(t, "due behind the last round", due(t, p), "bc")
+}
+
+// A node that catches its failure does not break the run, unless the failure is the run's.
+func TestPlan_CatchesFailures(t *testing.T) {
+	t.Parallel()
+	p, run, _ := begun()
+	p.Graph.Nodes[0].ContinueOnError = true
+	p.Fail(enter(p, run, 0), &agui.OutputError{Code: "sick"}, false)
+	check(t, "due behind a caught failure", due(t, p), "bc")
+	check(t, "rows at the end", shown(p.Settle(data.Failed, &agui.OutputError{Code: "timeout"})), "node b SKIPPED, node c SKIPPED")
+	if p.Broken() {
+		t.Error("a caught failure breaks the run")
+	}
+	p.FailNode("a", &agui.OutputError{Code: "budget_exceeded"})
+	if _, err := p.Due(); !p.Broken() || err == nil {
+		t.Errorf("a budget that is used up is caught: %v", err)
+	}
+}
+
 // Only the failed node carries its error; the others were stopped.
 func TestPlan_SettlesTheSiblingsOfAFailedNode(t *testing.T) {
 	t.Parallel()

@@ -495,7 +495,7 @@ func (c *checker) checkSteps(v *view) {
 }
 
 func sameExecution(a, b *runtime.Step) bool {
-	return a.Generation == b.Generation && a.NodeID == b.NodeID && a.Execution == b.Execution
+	return a.Generation == b.Generation && a.NodeID == b.NodeID && a.Round == b.Round && a.Execution == b.Execution
 }
 
 // outcome returns a terminal event's outcome of its run.

@@ -8,17 +8,17 @@ import (
 	"github.com/batonrun/baton/storage/sqldb"
 )
 
-const stepColumns = `run_key, number, id, generation, node_id, name, execution, status, input, output, error,
+const stepColumns = `run_key, number, id, generation, node_id, name, execution, round, status, input, output, error,
 	started_at, completed_at`
 
 const (
 	upsertStep = `
 INSERT INTO steps (` + stepColumns + `, tells_node)
-VALUES (?::bigint, ?::bigint, ?::text, ?::bigint, ?::text, ?::text, ?::bigint, ?::text, ?::text, ?::text, ?::text,
+VALUES (?::bigint, ?::bigint, ?::text, ?::bigint, ?::text, ?::text, ?::bigint, ?::bigint, ?::text, ?::text, ?::text, ?::text,
 	?::timestamptz, ?::timestamptz, ?::boolean)
 ON CONFLICT (run_key, number) DO UPDATE SET
 	id = excluded.id, generation = excluded.generation, node_id = excluded.node_id, name = excluded.name,
-	execution = excluded.execution, status = excluded.status, input = excluded.input,
+	execution = excluded.execution, round = excluded.round, status = excluded.status, input = excluded.input,
 	output = excluded.output, error = excluded.error, started_at = excluded.started_at,
 	completed_at = excluded.completed_at, tells_node = excluded.tells_node`
 
@@ -38,14 +38,14 @@ SELECT COALESCE(max(number), 0) FROM steps WHERE run_key = ` + runOfProject
 
 func stepCells(s *data.Step) []any {
 	return []any{
-		s.RunKey, s.Number, s.ID, s.Generation, s.NodeID, s.Name, s.Execution, string(s.Status), s.Input,
+		s.RunKey, s.Number, s.ID, s.Generation, s.NodeID, s.Name, s.Execution, s.Round, string(s.Status), s.Input,
 		s.Output, sqldb.JSON(s.Error), sqldb.Time(s.StartedAt), sqldb.Time(s.CompletedAt),
 	}
 }
 
 func scanStepAnd(rows *sql.Rows, more ...any) (s data.Step, err error) {
 	return sqldb.Scan(rows, &s, append([]any{
-		&s.RunKey, &s.Number, &s.ID, &s.Generation, &s.NodeID, &s.Name, &s.Execution, &s.Status,
+		&s.RunKey, &s.Number, &s.ID, &s.Generation, &s.NodeID, &s.Name, &s.Execution, &s.Round, &s.Status,
 		&s.Input, &s.Output, sqldb.Into(&s.Error), sqldb.Into(&s.StartedAt), sqldb.Into(&s.CompletedAt),
 	}, more...)...)
 }

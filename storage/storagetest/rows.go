@@ -173,7 +173,7 @@ func testSpanStepNode(t *testing.T, f *fixture) {
 	}
 	steps := []data.Step{
 		{
-			RunKey: run.Key, Number: 1, ID: "s1", Generation: 1, NodeID: "node", Name: "node", Execution: 1,
+			RunKey: run.Key, Number: 1, ID: "s1", Generation: 1, NodeID: "node", Name: "node", Execution: 1, Round: 3,
 			Status: data.Failed, Input: "in", Output: new("out"), Error: &agui.OutputError{Code: "c", Message: "m"},
 			StartedAt: at(1), CompletedAt: new(at(2)),
 		},
@@ -181,7 +181,7 @@ func testSpanStepNode(t *testing.T, f *fixture) {
 	}
 	nodes := []data.Node{
 		{
-			RunKey: run.Key, NodeID: "a", Status: data.Completed, Progress: 0.25, Messages: []string{"m", "ü"},
+			RunKey: run.Key, NodeID: "a", Status: data.Completed, Round: 3, Progress: 0.25, Messages: []string{"m", "ü"},
 			Output: object("out"), Error: &agui.OutputError{Code: "c", Message: "m"}, StartedAt: new(at(1)),
 			CompletedAt: new(at(2)),
 		},

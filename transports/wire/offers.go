@@ -61,8 +61,8 @@ type Workflow struct {
 // WorkflowNode is a node of a workflow.
 type WorkflowNode struct {
 	ID    string   `json:"id"`    // The node's id.
-	Agent *string  `json:"agent"` // The agent to run. Either `agent` or `tool` is null.
-	Tool  *string  `json:"tool"`  // The tool to call. Either `agent` or `tool` is null.
+	Agent *string  `json:"agent"` // The agent to run, or null.
+	Tool  *string  `json:"tool"`  // The tool to call, or null. A node without an agent and a tool is a question or a wait.
 	Needs []string `json:"needs"` // Nodes that must end before this one.
 	When  *string  `json:"when"`  // Condition for executing the node. Null means always.
 }

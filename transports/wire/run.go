@@ -148,6 +148,7 @@ type Step struct {
 	RunID      string         `json:"runId"`                                                    // The run.
 	StepNumber int            `json:"stepNumber"`                                               // Order of the start, from 1.
 	NodeID     string         `json:"nodeId"`                                                   // The node.
+	Round      int            `json:"round,omitempty"`                                          // The round of a node with `repeat`, from 1. Absent for other nodes.
 	Status     runtime.Status `json:"status" enum:"RUNNING,WAITING,COMPLETED,FAILED,CANCELLED"` // The step's status.
 	Input      string         `json:"input"`                                                    // The input, as text.
 	Output     *string        `json:"output"`                                                   // The output, as text. Null until the step ends.
@@ -160,7 +161,7 @@ type Step struct {
 // NewStep returns the resource of a step of the run named runID.
 func NewStep(runID string, s *runtime.Step) Step {
 	step := Step{
-		ID: s.ID, RunID: runID, StepNumber: s.Number, NodeID: s.NodeID, Status: s.Status,
+		ID: s.ID, RunID: runID, StepNumber: s.Number, NodeID: s.NodeID, Round: s.Round, Status: s.Status,
 		Input: s.Input, Output: s.Output, Failure: newFailure(s.Error),
 		StartedAt: stamp(s.StartedAt), CompletedAt: stampOrNull(s.CompletedAt),
 	}
@@ -175,6 +176,7 @@ func NewStep(runID string, s *runtime.Step) Step {
 type Node struct {
 	RunID    string         `json:"runId"`                                                                    // The run.
 	NodeID   string         `json:"nodeId"`                                                                   // The node.
+	Round    int            `json:"round,omitempty"`                                                          // The latest round of a node with `repeat`, from 1. Absent for other nodes and before the first.
 	Status   runtime.Status `json:"status" enum:"PENDING,RUNNING,WAITING,COMPLETED,FAILED,CANCELLED,SKIPPED"` // The node's status.
 	Progress float64        `json:"progress"`                                                                 // From 0 to 1.
 	Messages []string       `json:"messages"`                                                                 // Progress messages of the node.
@@ -187,7 +189,7 @@ type Node struct {
 // NewNode returns the resource of a node of the run named runID.
 func NewNode(runID string, n *runtime.Node) Node {
 	return Node{
-		RunID: runID, NodeID: n.NodeID, Status: n.Status, Progress: n.Progress, Messages: list(n.Messages),
+		RunID: runID, NodeID: n.NodeID, Round: n.Round, Status: n.Status, Progress: n.Progress, Messages: list(n.Messages),
 		StartedAt: stampOrNull(n.StartedAt), CompletedAt: stampOrNull(n.CompletedAt), Failure: newFailure(n.Error),
 	}
 }

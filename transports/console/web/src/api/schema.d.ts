@@ -3615,6 +3615,8 @@ export interface components {
             runId: string;
             /** @description The node. */
             nodeId: string;
+            /** @description The latest round of a node with `repeat`, from 1. Absent for other nodes and before the first. */
+            round?: number;
             /**
              * @description The node's status.
              * @enum {string}
@@ -5435,6 +5437,8 @@ export interface components {
             stepNumber: number;
             /** @description The node. */
             nodeId: string;
+            /** @description The round of a node with `repeat`, from 1. Absent for other nodes. */
+            round?: number;
             /**
              * @description The step's status.
              * @enum {string}
@@ -5789,9 +5793,9 @@ export interface components {
         WorkflowNode: {
             /** @description The node's id. */
             id: string;
-            /** @description The agent to run. Either `agent` or `tool` is null. */
+            /** @description The agent to run, or null. */
             agent: string | null;
-            /** @description The tool to call. Either `agent` or `tool` is null. */
+            /** @description The tool to call, or null. A node without an agent and a tool is a question or a wait. */
             tool: string | null;
             /** @description Nodes that must end before this one. */
             needs: string[];

@@ -115,6 +115,7 @@ function together(list: Status[]): Status {
 
 function NodeBox({ data: { box, status, states, down, width, height, run, message, progress, act } }: NodeProps<GraphNode>) {
   const [first] = box.nodes;
+  const does = first?.agent ?? first?.tool ?? "wait"; // for a time, or for an answer
   const folded = box.nodes.length > 1;
   const error = states.find((s) => s.error)?.error;
   const Tag = act ? "button" : "div";
@@ -125,11 +126,11 @@ function NodeBox({ data: { box, status, states, down, width, height, run, messag
     >
       <Handle type="target" position={down ? Position.Top : Position.Left} isConnectable={false} />
       <span className="row">
-        <strong className="clip grow">{folded ? `${box.nodes.length} × ${first?.agent ?? first?.tool}` : box.id}</strong>
+        <strong className="clip grow">{folded ? `${box.nodes.length} × ${does}` : box.id}</strong>
         {run && <StatusBadge status={status} />}
       </span>
       <span className="row muted">
-        <span className="mono clip grow">{folded ? `${box.id} … ${box.nodes.at(-1)?.id}` : (first?.agent ?? first?.tool)}</span>
+        <span className="mono clip grow">{folded ? `${box.id} … ${box.nodes.at(-1)?.id}` : does}</span>
         {!folded && states[0]?.startedAt && <Took from={states[0].startedAt} to={states[0].completedAt} />}
       </span>
       <span className="row muted">
