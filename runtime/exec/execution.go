@@ -196,8 +196,8 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	x.s.w.Ended = true
 	x.l.out.turn.Broadcast()
 	var r nodeResult
-	if until, rests := x.l.out.naps[x.st.Number]; rests && errors.Is(err, plugins.ErrWaiting) {
-		r.rests = &resting{x, until}
+	if n := x.l.out.naps[x.st.Number]; n != nil && errors.Is(err, plugins.ErrWaiting) {
+		r.rests = &resting{x, n}
 		if !x.l.out.journal.Asks(x.st.Number) {
 			x.rest(it)
 			return r
