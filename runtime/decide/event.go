@@ -3,6 +3,7 @@ package decide
 import (
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 )
@@ -19,7 +20,7 @@ type SendEvent struct {
 
 var (
 	errRunEnded    = data.Refuse(data.KindConflict, "run_ended", "The run has ended")
-	errSignalsFull = &data.Error{Kind: data.KindOverloaded, Code: "inbox_full", Detail: "A run may have 100 events that it has not received"}
+	errSignalsFull = &data.Error{Kind: data.KindOverloaded, Code: "inbox_full", Detail: "A run may have 100 events that it has not received", RetryAfter: time.Second}
 )
 
 // Ask returns the rows that the decision needs to see.

@@ -71,14 +71,15 @@ func (s *step) Wait(ctx context.Context, u plugins.Use, wait plugins.Wait) (got 
 	if received, err := s.receive(ctx, m, wait.Event, &got); err != nil || received {
 		return got, err
 	}
-	if m.Done = true; wait.Event != "" {
-		got.Expired = true
-		m.Output = data.MustJSON(got)
+	if wait.Event == "" {
+		m.Done = true
+		return got, s.em.put([]data.Row{m}, nil)
 	}
-	return got, s.em.put([]data.Row{m}, nil)
+	got.Expired = true
+	return got, s.em.record(m, data.MustJSON(got), nil)
 }
 
-// receive takes the run's first signal of a name, if there is one, for the wait of m.
+// receive takes the run's first signal of a name, if there is one, for the wait of m. It returns when that is stored.
 func (s *step) receive(ctx context.Context, m *data.Memo, name string, got *plugins.Received) (bool, error) {
 	w := s.em.out
 	for name != "" {
@@ -100,11 +101,14 @@ func (s *step) receive(ctx context.Context, m *data.Memo, name string, got *plug
 		}
 		got.Payload = sig.Payload
 		m.Done, m.Output = true, data.MustJSON(got)
-		if err = w.queue(&s.em, []data.Row{new(*m), &data.TakenSignals{RunKey: w.run.Key, From: sig.N, To: sig.N}}, nil); err == nil {
-			w.took[name] = sig.N
-		}
-		w.mu.Unlock()
-		return true, err
+		return true, wait(func(done func(error)) error {
+			defer w.mu.Unlock()
+			err := w.queue(&s.em, []data.Row{new(*m), &data.TakenSignals{RunKey: w.run.Key, From: sig.N, To: sig.N}}, done)
+			if err == nil {
+				w.took[name] = sig.N
+			}
+			return err
+		})
 	}
 	return false, nil
 }
