@@ -46,7 +46,7 @@ def tell(run, step, results):
     elif what == "sleep":
         run.sleep(rest[0])
         run.sleep_until(datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=1))
-    elif what == "wait":
+    elif what == "event":
         got = run.wait_for(*rest)
         results.append("expired" if got["expired"] else "got %s" % json.dumps(got["payload"], separators=(",", ":")))
     elif what == "next":

@@ -47,7 +47,7 @@ async function tell(run: Run, [what, ...rest]: any[], results: string[]): Promis
     case "sleep":
       await run.sleep(rest[0]);
       return run.sleepUntil(new Date(Date.now() - 3600_000));
-    case "wait": {
+    case "event": {
       const got = await run.waitFor(rest[0], rest[1]);
       results.push(got.expired ? "expired" : `got ${JSON.stringify(got.payload)}`);
       return;
