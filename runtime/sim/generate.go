@@ -223,7 +223,7 @@ func sleepy(r *rand.Rand, s Script) Script {
 	if len(s) > 0 && len(s[0].Name) == 1 {
 		return s // all ops are of nodes
 	}
-	return slices.Insert(slices.Clone(s), at, Op{Name: []string{"sleep", "await", "await"}[r.IntN(3)]})
+	return slices.Insert(slices.Clone(s), at, [][]Op{{{Name: "sleep"}}, {{Name: "await"}}, {{Name: "await"}, {Name: "note"}, {Name: "await"}}}[r.IntN(3)]...)
 }
 
 // scenes are what several servers may get wrong in few histories, unless these are made for it. Each adds to a history. n numbers its steps.

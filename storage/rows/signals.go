@@ -14,7 +14,8 @@ INSERT INTO signals (run_key, n, name, payload, created_at)
 VALUES (?::bigint, ?::bigint, ?::text, ?::text, ?::timestamptz)`
 
 	takeSignals = `
-DELETE FROM signals WHERE run_key = ?::bigint AND n >= ?::bigint AND n <= ?::bigint`
+DELETE FROM signals
+WHERE run_key = ?::bigint AND n >= ?::bigint AND n <= ?::bigint`
 
 	selectSignal = `
 SELECT run_key, n, name, created_at, payload FROM signals WHERE run_key = ? AND name = ? AND n > ? ORDER BY n LIMIT 1`
