@@ -18,16 +18,16 @@ func TestSendEvent_RunGoesOn(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, database string) {
 		paid := plugins.AgentFunc("paid", func(ctx context.Context, run *plugins.Run) error {
+			var payloads []string
 			for _, name := range []string{"paid", "shipped"} {
 				got, err := run.WaitFor(ctx, name, plugins.Within(time.Hour))
 				if err != nil {
 					return err
 				}
-				if _, err := fmt.Fprintf(run.Text(), "%s %s\n", name, got.Payload); err != nil {
-					return err
-				}
+				payloads = append(payloads, string(got.Payload))
 			}
-			return nil
+			_, err := fmt.Fprint(run.Text(), payloads)
+			return err
 		})
 		server := open(t, baton.Config{Listen: "127.0.0.1:0", Database: database, Accounts: baton.AuthenticatorFunc(byHeader), Plugins: []plugins.Plugin{paid}})
 		s, who := site{t, server.URL()}, "p1/alice/user"
@@ -58,7 +58,7 @@ func TestSendEvent_RunGoesOn(t *testing.T) {
 			t.Fatalf("delivered %v, %v", delivered, err)
 		}
 		s.reach(who, "order", "COMPLETED")
-		if got := s.must(who, "GET", runsPath+"order", "")["outputSummary"]; got != "paid {\"amount\": 7}\nshipped null\n" {
+		if got := s.must(who, "GET", runsPath+"order", "")["outputSummary"]; got != `[{"amount":7} null]` {
 			t.Errorf("the answer is %q", got)
 		}
 	})

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -87,7 +88,7 @@ func TestSendEvent_IsLimited(t *testing.T) {
 			t.Fatal(out.Refused)
 		}
 	}
-	if out := event(); out.Refused != errSignalsFull {
+	if out := event(); !errors.Is(out.Refused, errSignalsFull) {
 		t.Errorf("one too many is %v", out.Refused)
 	}
 	out := Decide(v, &Finish{Thread: 1, Run: 2, Owner: "x", To: data.Completed, Span: data.Span{N: 1, Last: 8}})
@@ -97,7 +98,7 @@ func TestSendEvent_IsLimited(t *testing.T) {
 	}) {
 		t.Error("the signals of an ended run are kept")
 	}
-	if out := event(); out.Refused != errRunEnded {
+	if out := event(); !errors.Is(out.Refused, errRunEnded) {
 		t.Errorf("one for an ended run is %v", out.Refused)
 	}
 }
