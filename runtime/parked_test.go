@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -296,4 +297,42 @@ func TestCluster_EventReachesRestingNode(t *testing.T) {
 	}
 	x.wait(run.ID, runtime.Completed)
 	checkLog(t, x.log("main"))
+}
+
+// A run that asks goes on for its event, too, and asks on under the same id.
+func TestSendEvent_WhileRunAsks(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, path string) {
+		t.Parallel()
+		b := openAt(t, path, runtime.Config{}, agent{"both", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			_, asks := run.Ask(run.Branch(ctx, "ask"), agui.Interrupt{Message: "?"})
+			ctx = run.Branch(ctx, "wait")
+			got, err := run.WaitFor(ctx, "paid")
+			if err == nil {
+				err = run.Do(ctx, "say", nil, func(context.Context) error { return say(run, "received") })
+			}
+			return agui.WorkerOutput{Answer: string(got.Payload)}, cmp.Or(err, asks)
+		}})
+		run := b.wait(b.start("main", "both", "go").RunID, runtime.Waiting)
+		open, err := b.Runs.Interrupts(t.Context(), local, run.ID)
+		if err != nil || len(open) != 1 || run.Parked() || len(run.Waits.Events) != 1 {
+			t.Fatalf("it asks %v and waits for %+v, %v", open, run.Waits, err)
+		}
+		b.sent(run.ID, "other", "0", false)
+		b.sent(run.ID, "paid", "1", true)
+		run = b.wait(run.ID, runtime.Waiting)
+		again, err := b.Runs.Interrupts(t.Context(), local, run.ID)
+		if err != nil || len(again) != 1 || again[0].ID != open[0].ID || run.Waits != nil {
+			t.Errorf("it asks %v and waits for %+v, %v", again, run.Waits, err)
+		}
+		if s, err := b.Logs.Snapshot(t.Context(), b.found("main")); err != nil || len(s.Messages) != 2 || s.Messages[1].Text() != "received" {
+			t.Errorf("the snapshot is %+v, %v", s, err)
+		}
+		_, err = b.Resume(t.Context(), local, run.ID, []agui.ResumeEntry{{InterruptID: open[0].ID, Status: "resolved"}})
+		must(t, err)
+		if done := b.wait(run.ID, runtime.Completed); *done.OutputSummary != "1" {
+			t.Errorf("the answer is %q", *done.OutputSummary)
+		}
+		checkLog(t, b.log("main"))
+	})
 }
