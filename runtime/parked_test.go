@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -166,8 +167,8 @@ func TestCluster_ParkedRunGoesOnAnywhere(t *testing.T) {
 // waiter is an agent that receives two events of a name, the second within a time, and reports their payloads.
 func waiter(within plugins.Within) agent {
 	return agent{"waiter", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		answer := ""
-		for range 2 {
+		var payloads [2]string
+		for i := range payloads {
 			got, err := run.WaitFor(ctx, "paid", within)
 			if err != nil {
 				return agui.WorkerOutput{}, err
@@ -175,9 +176,9 @@ func waiter(within plugins.Within) agent {
 			if got.Expired {
 				got.Payload = []byte("expired")
 			}
-			answer += string(got.Payload) + " "
+			payloads[i] = string(got.Payload)
 		}
-		return agui.WorkerOutput{Answer: answer}, nil
+		return agui.WorkerOutput{Answer: strings.Join(payloads[:], " ")}, nil
 	}}
 }
 
@@ -236,7 +237,7 @@ func TestSendEvent(t *testing.T) {
 		}
 		b.wait(next, runtime.Waiting)
 		b.sent(next, "paid", `{"n":2}`, true)
-		if done := b.wait(next, runtime.Completed); *done.OutputSummary != `1 {"n":2} ` {
+		if done := b.wait(next, runtime.Completed); *done.OutputSummary != `1 {"n":2}` {
 			t.Errorf("the answer is %q", *done.OutputSummary)
 		}
 		checkLog(t, b.log("main"))
@@ -261,7 +262,7 @@ func TestSendEvent_WhileRunParks(t *testing.T) {
 			ids = append(ids, id)
 		}
 		for _, id := range ids {
-			if done := b.wait(id, runtime.Completed); *done.OutputSummary != "1 expired " {
+			if done := b.wait(id, runtime.Completed); *done.OutputSummary != "1 expired" {
 				t.Errorf("the answer is %q", *done.OutputSummary)
 			}
 		}
