@@ -110,6 +110,9 @@ var cases = func() map[string][]ask {
 			change("POST", runs+"/{busy}/messages", `{"content":"more","contextItemIds":["{run}"]}`, "404 403 201 201", "Idempotency-Key", "{key}")),
 		"POST /api/projects/{projectId}/agent-runs/{runId}/cancel": one(
 			change("POST", runs+"/{busy}/cancel", ``, controls), change("POST", runs+"/{run}/cancel", ``, "404 403 400 400")),
+		"POST /api/projects/{projectId}/agent-runs/{runId}/events/{name}": one(
+			change("POST", runs+"/{busy}/events/paid", `{"x":1}`, "404 403 202 202"), change("POST", runs+"/{waiting}/events/paid?user={user}", ``, "403 403 202 202"),
+			change("POST", runs+"/{run}/events/paid", `1`, "404 403 409 409", "Idempotency-Key", "{key}")),
 		"POST /api/projects/{projectId}/agent-runs/{runId}/rerun": one(
 			change("POST", runs+"/{run}/rerun", ``, "404 202 202 202"), change("POST", runs+"/{run}/rerun?user={user}", `{}`, "403 202 202 202"),
 			change("POST", runs+"/{name}/rerun", `{"fromNode":"scripted"}`, "404 202 202 202", "Idempotency-Key", "{key}")),
@@ -185,7 +188,7 @@ var cases = func() map[string][]ask {
 			`{"op":"subscribe","ref":3,"threadId":"{busyconv}","afterEventId":"latest"}`, `{"op":"unsubscribe","ref":4,"threadId":"{thread}"}`,
 			`{"op":"append","ref":5,"runId":"{run}","content":"more"}`, `{"op":"cancel","ref":6,"runId":"{busy}"}`,
 			`{"op":"resume","ref":7,"runId":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`,
-			`{"op":"unwatch","ref":10}`, `{"op":"watch","ref":11}`), // for its messages see TestNeighbours_GetNoListUpdates
+			`{"op":"event","ref":12,"runId":"{busy}","name":"paid"}`, `{"op":"unwatch","ref":10}`, `{"op":"watch","ref":11}`), // for its messages see TestNeighbours_GetNoListUpdates
 			func() ask {
 				a := socket(api+"/ws", upgrades, `{"op":"run","ref":8,"agent":"echo","threadId":"{thread}-many","runId":"{run}-many","content":"hi"}`,
 					`{"op":"run","ref":9,"agent":"echo","threadId":"{mine}","content":"hi","rewindTo":"{message}"}`)
@@ -242,6 +245,7 @@ var cases = func() map[string][]ask {
 			started("start_agent_run", `{"agent":"echo","content":"x","thread_id":"{mine}","rewind_to":"{message}"}`),
 			tool("append_agent_message", `{"run_id":"{run}","content":"more"}`),
 			tool("resume_agent_run", `{"run_id":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`),
+			tool("send_event", `{"run_id":"{busy}","name":"paid","payload":{}}`),
 			tool("cancel_agent_run", `{"run_id":"{busy}"}`)),
 	}
 }()

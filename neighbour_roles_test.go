@@ -21,6 +21,7 @@ var (
 		{`{"op":"subscribe","ref":1,"threadId":"{busyconv}","afterEventId":"latest"}`, "not_found done done done"},
 		{`{"op":"append","ref":1,"runId":"{run}","content":"more"}`, "not_found forbidden done done"},
 		{`{"op":"resume","ref":1,"runId":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "not_found forbidden done done"},
+		{`{"op":"event","ref":1,"runId":"{busy}","name":"paid"}`, "not_found forbidden done done"},
 		{`{"op":"cancel","ref":1,"runId":"{busy}"}`, "not_found forbidden done done"},
 		{`{"op":"run","ref":1,"agent":"echo","threadId":"{conv}","content":"hi"}`, "done done done done"}, // a thread of the caller
 		{`{"op":"unsubscribe","ref":1,"threadId":"{thread}"}`, "not_subscribed not_subscribed not_subscribed not_subscribed"},
@@ -35,6 +36,7 @@ var (
 		{"get_agent_run_snapshot", `{"conversation_id":"{conv}","run_id":"{run}"}`, "not_found done done done"},
 		{"append_agent_message", `{"run_id":"{run}","content":"more"}`, "not_found forbidden done done"},
 		{"resume_agent_run", `{"run_id":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "not_found forbidden done done"},
+		{"send_event", `{"run_id":"{busy}","name":"paid"}`, "not_found forbidden done done"},
 		{"cancel_agent_run", `{"run_id":"{busy}"}`, "not_found forbidden done done"},
 		{"start_agent_run", `{"agent":"echo","content":"x","thread_id":"{conv}"}`, "done done done done"},
 	}

@@ -17,6 +17,7 @@ type (
 	Started       = runtime.Started
 	RunCursor     = runtime.RunCursor
 	AppendRequest = runtime.AppendRequest
+	EventRequest  = runtime.EventRequest
 	Message       = runtime.Message
 	Run           = runtime.Run
 	RunFilter     = runtime.RunFilter
@@ -72,6 +73,12 @@ func (s *Server) Append(ctx context.Context, c Caller, runID string, req AppendR
 // Answer answers all open interrupts of a waiting run, which then continues.
 func (s *Server) Answer(ctx context.Context, c Caller, runID string, answers []agui.ResumeEntry) (Run, error) {
 	return s.rt.Resume(ctx, c, runID, answers)
+}
+
+// SendEvent sends an event to a run that has not ended, and reports whether the run has gone on for it; otherwise the event is kept until a
+// worker of the run waits for it: see plugins.Run.WaitFor.
+func (s *Server) SendEvent(ctx context.Context, c Caller, runID string, req EventRequest) (delivered bool, err error) {
+	return s.rt.SendEvent(ctx, c, runID, req)
 }
 
 // Cancel cancels a run. When it returns, the run's last event is stored. Cancelling a cancelled run is no error.

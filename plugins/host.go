@@ -31,8 +31,8 @@ type Host interface {
 	CallAgent(ctx context.Context, parent string, u Use, query string) (agui.WorkerOutput, error)
 	// Ask returns the answer, or records the question and returns ErrWaiting.
 	Ask(ctx context.Context, u Use, q agui.Interrupt) (Answer, error)
-	// Wait returns once the time of w has come, or records the wait and returns ErrWaiting.
-	Wait(ctx context.Context, u Use, w Wait) error
+	// Wait returns once the event or the time of w has come, or records the wait and returns ErrWaiting.
+	Wait(ctx context.Context, u Use, w Wait) (Received, error)
 	// Messages is Run.Messages.
 	Messages(ctx context.Context, limit int) (list []agui.Message, more bool, err error)
 	// Next returns and emits the messages appended to the run since its start or the last Next.

@@ -39,7 +39,7 @@ func (quiet) CallAgent(context.Context, string, Use, string) (agui.WorkerOutput,
 }
 
 func (quiet) Ask(context.Context, Use, agui.Interrupt) (Answer, error) { return Answer{}, errQuiet }
-func (quiet) Wait(context.Context, Use, Wait) error                    { return errQuiet }
+func (quiet) Wait(context.Context, Use, Wait) (Received, error)        { return Received{}, errQuiet }
 func (quiet) Next(context.Context, Use) ([]agui.Message, error)        { return nil, nil }
 
 var errQuiet = &Error{Code: "guard", Message: "a guard calls no tools, asks nobody and changes no state"}

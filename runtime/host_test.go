@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host/hosttest"
@@ -24,7 +25,13 @@ func TestHost(t *testing.T) {
 		if c.Said != nil {
 			c.Said()
 		}
+		began, events := time.Now(), c.Events
 		for {
+			for len(events) > 0 && time.Since(began) >= events[0].After {
+				_, err := b.SendEvent(ctx, local, s.RunID, runtime.EventRequest{Name: events[0].Name, Payload: events[0].Payload})
+				must(t, err)
+				events = events[1:]
+			}
 			select {
 			case <-c.Crash:
 				b.crash()

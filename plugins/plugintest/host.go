@@ -237,13 +237,19 @@ func (h *host) Ask(ctx context.Context, u plugins.Use, q agui.Interrupt) (answer
 // shortWait is the longest wait in which a worker stays at work.
 const shortWait = 2 * time.Second
 
-// Wait waits until the session has moved its clock to the time.
-func (h *host) Wait(ctx context.Context, u plugins.Use, w plugins.Wait) error {
+// Wait waits until the session has moved its clock to the time, or to that of the event.
+func (h *host) Wait(ctx context.Context, u plugins.Use, w plugins.Wait) (got plugins.Received, err error) {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
 	rec, err := h.recall(ctx, u)
-	if err != nil || rec.done {
-		return err
+	if err != nil {
+		return got, err
+	}
+	if rec.done {
+		if w.Event != "" {
+			err = json.Unmarshal(rec.output, &got)
+		}
+		return got, err
 	}
 	until := w.Until
 	if until.IsZero() {
@@ -252,16 +258,27 @@ func (h *host) Wait(ctx context.Context, u plugins.Use, w plugins.Wait) error {
 	if rec.output == nil {
 		rec.output = encode(until)
 	} else if err := json.Unmarshal(rec.output, &until); err != nil {
-		return err
+		return got, err
 	}
-	switch left := until.Sub(h.s.now()); {
-	case left >= shortWait:
-		h.s.rest(until)
-		return plugins.ErrWaiting
-	case left > 0:
+	at := h.s.arrived(w.Event)
+	if left := until.Sub(h.s.now()); at < 0 && left >= shortWait {
+		h.s.rest(w, until)
+		return got, plugins.ErrWaiting
+	} else if at < 0 && left > 0 {
 		h.s.slept += left
+		at = h.s.arrived(w.Event)
 	}
-	return h.keep(rec, rec.output, len(h.s.events))
+	output := rec.output
+	if got.Expired = w.Event != "" && at < 0; at >= 0 {
+		got.Payload = h.s.inbox[at].Payload
+	}
+	if w.Event != "" {
+		output = encode(got)
+	}
+	if err = h.keep(rec, output, len(h.s.events)); err == nil && at >= 0 {
+		h.s.inbox = slices.Delete(h.s.inbox, at, at+1)
+	}
+	return got, err
 }
 
 func (h *host) Next(ctx context.Context, u plugins.Use) (messages []agui.Message, err error) {

@@ -21,6 +21,9 @@ func TestHost_Contract(t *testing.T) {
 			cfg.Next = [][]agui.Message{msgs}
 			c.Said()
 		}
+		for _, e := range c.Events {
+			cfg.Events = append(cfg.Events, plugintest.Event(e))
+		}
 		for _, p := range c.Plugins {
 			switch p := p.(type) {
 			case plugins.Tool:

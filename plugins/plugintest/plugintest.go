@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -43,6 +44,9 @@ type Config struct {
 	// Next has the results of the calls of Next, messages of the role user; later calls return nothing.
 	Next [][]agui.Message
 
+	// Events are sent to the run for its WaitFor.
+	Events []Event
+
 	// CrashAfter crashes once, right after that many records were made, and replays the worker. 0 means never.
 	CrashAfter int
 	// CrashBefore crashes once, right before that record is stored: its work is done, but the replayed worker sees neither
@@ -52,6 +56,13 @@ type Config struct {
 	Crash <-chan struct{}
 
 	again bool // repeat interrupted calls even if their tool is not Idempotent
+}
+
+// Event is an event from outside.
+type Event struct {
+	Name    string
+	Payload json.RawMessage
+	After   time.Duration // when it comes, from the run's beginning on: a wait moves the run's clock
 }
 
 // Attachment is a file that a message refers to.

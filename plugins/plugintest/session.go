@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,9 +47,13 @@ type session struct {
 	once        []agui.TokenUsage // the part of usage that was counted outside of any Do
 	lastCall    plugins.ModelCall // the last with a known FinishReason
 	slept       time.Duration     // how far the clock was moved
-	due         time.Time         // the first end of a wait, zero for none
-	die         func()            // ends the running call of the worker
-	dead        func() bool       // reports whether die was called
+	began       time.Time
+	due         time.Time    // the first end of a wait, zero for none
+	waits       plugins.Wait // that ends then
+	awaited     []string     // names of the events that are waited for
+	inbox       []Event      // not received yet, in the order in which they come
+	die         func()       // ends the running call of the worker
+	dead        func() bool  // reports whether die was called
 }
 
 // record is the record of one use.
@@ -81,6 +86,8 @@ func newSession(a plugins.Agent, cfg Config) *session {
 		interrupted: map[string]bool{},
 		retracted:   map[string]bool{},
 	}
+	s.began, s.inbox = time.Now(), slices.Clone(cfg.Events)
+	slices.SortStableFunc(s.inbox, func(a, b Event) int { return cmp.Compare(a.After, b.After) })
 	maps.Copy(s.remembered, cfg.Remembered)
 	if query := cfg.Input.Query; s.cfg.Messages == nil && query != "" {
 		s.cfg.Messages = []agui.Message{{ID: "query", Role: agui.RoleUser, Content: query}}
@@ -145,7 +152,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 
 // call calls the worker once.
 func (s *session) call(ctx context.Context) (agui.WorkerOutput, error) {
-	s.due = time.Time{}
+	s.due, s.awaited = time.Time{}, nil
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.die = func() { cancel(errCrashed) }
 	s.dead = func() bool { return errors.Is(context.Cause(ctx), errCrashed) }
@@ -173,19 +180,35 @@ func (s *session) call(ctx context.Context) (agui.WorkerOutput, error) {
 // now returns the time of the session, whose clock waits move.
 func (s *session) now() time.Time { return time.Now().Add(s.slept) }
 
-// rest notes the end of a wait.
-func (s *session) rest(until time.Time) {
+// rest notes a wait and its end.
+func (s *session) rest(w plugins.Wait, until time.Time) {
+	s.awaited = append(s.awaited, w.Event)
 	if s.due.IsZero() || until.Before(s.due) {
-		s.due = until
+		s.due, s.waits = until, w
 	}
 }
 
-// sleep parks the run and moves the clock to the first end of a wait.
+// sleep parks the run and moves the clock to the first end of a wait, or to the event that ends one before.
 func (s *session) sleep() {
 	s.cutShort()
-	s.write(agui.Parked(s.agent.Info().Name, "time", s.due))
-	s.slept += s.due.Sub(s.now())
-	s.write(agui.Woken(s.agent.Info().Name, "time"))
+	kind, until, by := "time", s.due, ""
+	if s.waits.Event != "" {
+		kind = "event"
+	}
+	for _, e := range s.inbox {
+		if at := s.began.Add(e.After); at.Before(until) && slices.Contains(s.awaited, e.Name) {
+			until, by = at, e.Name
+			break
+		}
+	}
+	s.write(agui.Parked(s.agent.Info().Name, kind, s.waits.Event, s.due))
+	s.slept += max(until.Sub(s.now()), 0)
+	s.write(agui.Woken(s.agent.Info().Name, by))
+}
+
+// arrived returns the first event of a name that has come and was not received: its place in the inbox, or -1.
+func (s *session) arrived(name string) int {
+	return slices.IndexFunc(s.inbox, func(e Event) bool { return e.Name == name && !s.began.Add(e.After).After(s.now()) })
 }
 
 func (s *session) result(out agui.WorkerOutput, err error) *Result {

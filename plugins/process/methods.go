@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -116,6 +117,10 @@ func (s *session) request(ctx context.Context, p parcel) (any, error) {
 			return nil, err
 		}
 		return s.run.Ask(ctx, p.Question)
+	case "sleep":
+		return nil, s.sleep(ctx, p.Params)
+	case "waitFor":
+		return s.waitFor(ctx, p.Params)
 	case "next":
 		messages, err := s.run.Next(ctx)
 		return struct {
@@ -131,6 +136,40 @@ func (s *session) request(ctx context.Context, p parcel) (any, error) {
 		return nil, s.run.Usage(ctx, p.Usage)
 	}
 	return nil, errNoMethod
+}
+
+// sleep waits for seconds, or until a time.
+func (s *session) sleep(ctx context.Context, params json.RawMessage) error {
+	p, err := read[struct {
+		Seconds float64   `json:"seconds"`
+		Until   time.Time `json:"until"`
+	}](params)
+	switch {
+	case err != nil:
+		return err
+	case p.Until.IsZero():
+		return s.run.Sleep(ctx, seconds(p.Seconds))
+	}
+	return s.run.SleepUntil(ctx, p.Until)
+}
+
+func (s *session) waitFor(ctx context.Context, params json.RawMessage) (plugins.Received, error) {
+	p, err := read[struct {
+		Name   string   `json:"name"`
+		Within *float64 `json:"within"` // seconds
+	}](params)
+	switch {
+	case err != nil:
+		return plugins.Received{}, err
+	case p.Within == nil:
+		return s.run.WaitFor(ctx, p.Name)
+	}
+	return s.run.WaitFor(ctx, p.Name, plugins.Within(seconds(*p.Within)))
+}
+
+// seconds returns a duration, which is longer than any wait if a Duration does not have it.
+func seconds(n float64) time.Duration {
+	return time.Duration(min(n, 2*plugins.LongestWait.Seconds()) * float64(time.Second))
 }
 
 // tools makes tool calls concurrently.

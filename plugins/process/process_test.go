@@ -72,6 +72,9 @@ func doesWhatOneInGoCan(t *testing.T, a *process.Agent) {
 			[]any{"tool", "calculator", map[string]any{"expression": "2*3"}},
 			[]any{"tools", []any{"calculator", map[string]any{"expression": "1+1"}}, []any{"calculator", map[string]any{"expression": "2+2"}}},
 			[]any{"ask", "Deploy?"},
+			[]any{"event", "paid"},
+			[]any{"sleep", 3600},
+			[]any{"event", "paid", 60},
 			[]any{"next"},
 			[]any{"usage", map[string]any{"provider": "p", "model": "m", "inputTokens": 3, "outputTokens": 4}},
 			[]any{"emit", map[string]any{"type": "CUSTOM", "name": "mine", "value": 1}},
@@ -81,11 +84,12 @@ func doesWhatOneInGoCan(t *testing.T, a *process.Agent) {
 		Tools:   []plugins.Tool{tools.Calculator{}},
 		Answers: []plugins.Answer{{Payload: json.RawMessage(`{"yes":true}`)}},
 		Next:    [][]agui.Message{{{ID: "n", Role: agui.RoleUser, Content: "more"}}},
+		Events:  []plugintest.Event{{Name: "paid", Payload: json.RawMessage(`{"n":1}`), After: time.Hour}},
 	})
 	if res.Err != nil {
 		t.Fatal(res.Err, res.Log())
 	}
-	want := `did null did {"rows":3} success 6 2 4 answer {"yes":true} next more A B C`
+	want := `did null did {"rows":3} success 6 2 4 answer {"yes":true} got {"n":1} expired next more A B C`
 	if res.Output.Answer != want || res.Text() != "one two \ninside \n"+want {
 		t.Errorf("answer:\n%s\nwant:\n%s\ntext:\n%s", res.Output.Answer, want, res.Text())
 	}
@@ -109,10 +113,13 @@ func isSafeToCallAgain(t *testing.T, a *process.Agent) {
 			[]any{"do", "outer", []any{[]any{"do", "inner", []any{}, 2}, []any{"tool", "calculator", map[string]any{"expression": "1+1"}}}, 3},
 			[]any{"tool", "calculator", map[string]any{"expression": "2*3"}},
 			[]any{"branches", "a", "b"},
+			[]any{"sleep", 60},
+			[]any{"event", "paid"},
 			[]any{"ask", "Deploy?"},
 		),
 		Tools:   []plugins.Tool{tools.Calculator{}},
 		Answers: []plugins.Answer{{Payload: json.RawMessage(`true`)}},
+		Events:  []plugintest.Event{{Name: "paid", Payload: json.RawMessage("1"), After: time.Minute}},
 	})
 }
 

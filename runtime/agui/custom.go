@@ -12,7 +12,8 @@ const (
 	// RetractedEvent retracts messages of its run; its value is {messageIds}. They stay in the log, and prompts and the
 	// history omit them.
 	RetractedEvent = "messages-retracted"
-	// ParkedEvent says that a run waits in its span; its value is {kind, until}. WokenEvent says that it goes on; its value is {kind}.
+	// ParkedEvent says that a run waits in its span; its value is {kind, name, until}. WokenEvent says that it goes on; its value
+	// is {kind, by}.
 	ParkedEvent = "parked"
 	WokenEvent  = "woken"
 )
@@ -20,19 +21,25 @@ const (
 // wait is the value of ParkedEvent and WokenEvent.
 type wait struct {
 	Kind  string    `json:"kind"`
+	Name  string    `json:"name,omitempty"`
+	By    string    `json:"by,omitempty"`
 	Until time.Time `json:"until,omitzero"`
 }
 
-// Parked returns the event of a run that waits until a time.
-func Parked(agent, kind string, until time.Time) Custom {
-	ev := custom(ParkedEvent, wait{kind, until})
+// Parked returns the event of a run that waits until a time, or for an event of a name until then.
+func Parked(agent, kind, name string, until time.Time) Custom {
+	ev := custom(ParkedEvent, wait{Kind: kind, Name: name, Until: until})
 	ev.Agent = agent
 	return ev
 }
 
-// Woken returns the event of a run that goes on after a wait.
-func Woken(agent, kind string) Custom {
-	ev := custom(WokenEvent, wait{Kind: kind})
+// Woken returns the event of a run that goes on after a wait, because of the event of that name or, without one, because its time has come.
+func Woken(agent, by string) Custom {
+	w := wait{Kind: "time"}
+	if by != "" {
+		w = wait{Kind: "event", By: by}
+	}
+	ev := custom(WokenEvent, w)
 	ev.Agent = agent
 	return ev
 }

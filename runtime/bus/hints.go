@@ -18,6 +18,7 @@ const (
 	Look                // threads: their logs have news
 	Cancel              // runs: they are to be cancelled, says their row
 	Inbox               // runs: they have messages that were appended
+	Signal              // runs: they have signals
 	Queue               // all: runs are queued for which the sender has no room
 	Orphans             // all: RUNNING runs have lost their server
 	Watch               // lists: the sender has viewers of them
@@ -26,7 +27,7 @@ const (
 	kinds
 )
 
-var kindNames = [kinds]string{"want", "look", "cancel", "inbox", "queue", "orphans", "watch", "changed", "revoked"}
+var kindNames = [kinds]string{"want", "look", "cancel", "inbox", "signal", "queue", "orphans", "watch", "changed", "revoked"}
 
 const (
 	protocol = "1"

@@ -100,7 +100,7 @@ func (q *Queue) defers() bool {
 // Other commands must be decided: nothing else would end or release a run of this instance, for example.
 func (it *Item) repeated() bool {
 	switch c := it.Command.(type) {
-	case *decide.Start, *decide.Append, *decide.Resume, *decide.Patch, *decide.Delete, *decide.TakeOver, *decide.Expire, *decide.Wake:
+	case *decide.Start, *decide.Append, *decide.Resume, *decide.Patch, *decide.Delete, *decide.TakeOver, *decide.Expire, *decide.Wake, *decide.SendEvent:
 		return true
 	case *decide.Finish: // not of a run that this instance executes
 		return c.Basis != nil || c.Last != 0

@@ -37,6 +37,8 @@ func (*Node) row()           {}
 func (*Message) row()        {}
 func (*Hide) row()           {}
 func (*Memo) row()           {}
+func (*Signal) row()         {} // inserted
+func (*TakenSignals) row()   {}
 func (*Interrupt) row()      {}
 func (*Answer) row()         {}
 func (*Withdraw) row()       {}
@@ -216,6 +218,7 @@ type RunHead struct {
 	ClosedEvent int64      // the id of the terminal event of its latest span
 	ParkedEvent int64      // the id of the event with which it was last parked, 0 for never
 	ActiveMs    int64      // of its generation: how long it was at work, without what a crash has cut short
+	Signals     int64      // the number of signals that it was ever sent
 	Error       *agui.OutputError
 
 	CreatedAt  time.Time
@@ -245,19 +248,26 @@ type Waits struct {
 	Since time.Time `json:"since"` // when the run began to wait
 	Due   time.Time `json:"due"`   // when the run goes on, by the database's clock
 	All   []Wait    `json:"all"`   // the first MostShownWaits in the order of their ends
+
+	Events []string `json:"events,omitempty"` // the names of all signals with one of which the run goes on before
+	By     string   `json:"by,omitempty"`     // the name of the signal that has ended the wait, empty for the time
 }
 
-// Wait is a wait of a run for a time.
+// Wait is a wait of a run for a time, or for a signal until a time.
 type Wait struct {
 	Kind  WaitKind  `json:"kind"`
+	Name  string    `json:"name,omitempty"` // of the signal
 	Until time.Time `json:"until"`
 }
 
 // WaitKind is the kind of a wait.
 type WaitKind string
 
-// WaitTime is the kind of a wait for a time.
-const WaitTime WaitKind = "time"
+// The kinds of waits.
+const (
+	WaitTime  WaitKind = "time"
+	WaitEvent WaitKind = "event"
+)
 
 // MostShownWaits limits the waits that a run's row shows.
 const MostShownWaits = 20
@@ -376,7 +386,7 @@ type Node struct {
 	CompletedAt *time.Time
 }
 
-// Memo records one use of Do, CallTool, CallAgent, Ask or Next, or a call's approval. A row replaces the one with the
+// Memo records one use of Do, CallTool, CallAgent, Ask, Sleep, WaitFor or Next, or a call's approval. A row replaces the one with the
 // same RunKey, Generation, Step and Place.
 type Memo struct {
 	RunKey     int64
@@ -392,6 +402,21 @@ type Memo struct {
 	Output     json.RawMessage // nil until done
 	Event      int64           // the last event of the log when it was written
 }
+
+// Signal is an event from outside that is kept for a run until its worker receives it, or the run ends.
+type Signal struct {
+	RunKey    int64
+	N         int64 // its number among the run's, from 1
+	Name      string
+	Payload   json.RawMessage
+	CreatedAt time.Time
+}
+
+// MostSignals limits the signals that are kept for a run.
+const MostSignals = 100
+
+// TakenSignals removes the run's signals from a number to another.
+type TakenSignals struct{ RunKey, From, To int64 }
 
 // IdempotencyKey records a request that succeeded.
 type IdempotencyKey struct {

@@ -230,6 +230,8 @@ type Reader interface {
 	// SpanAfter returns the thread's first span that begins after the event.
 	SpanAfter(ctx context.Context, threadKey, eventID int64) (Span, error)
 	Memos(ctx context.Context, runKey int64, generation int) ([]Memo, error)
+	// Signal returns the run's first signal of a name with a number above after.
+	Signal(ctx context.Context, runKey int64, name string, after int64) (Signal, error)
 	// Interrupts returns the run's interrupts, oldest first.
 	Interrupts(ctx context.Context, runKey int64) ([]Interrupt, error)
 }

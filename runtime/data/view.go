@@ -33,6 +33,8 @@ type View struct {
 	Runs []RunHead
 	// Inbox has the queued messages of each of Runs.
 	Inbox map[int64]Inbox
+	// Signals are those of each of Runs that are kept, in order, without their payloads.
+	Signals map[int64][]Signal
 	// CancelAsked are those of Runs that another instance has asked their owner to cancel.
 	CancelAsked map[int64]bool
 	// Asked are the interrupts of Runs that are WAITING, answered or about to wait, oldest first, and the requested

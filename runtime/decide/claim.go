@@ -196,6 +196,7 @@ func (c *Release) decide(d *decision) error {
 		d.await(run, c.Waits)
 		run.ParkedEvent = c.Events[len(c.Events)-1].ID
 		d.put(&data.RunTie{Key: run.Key})
+		d.signal(run) // a signal may have come since its worker has looked
 	}
 	run.Owner, run.Attempt, run.ActiveMs = c.Mark, 0, c.ActiveMs
 	d.putHead(run)
@@ -224,9 +225,7 @@ func (c *Wake) decide(d *decision) error {
 	if run == nil || run.Status != data.Waiting || run.Waits == nil || run.Waits.Due.After(d.v.Now) {
 		return ErrMoved
 	}
-	mark := run.Owner
-	d.continueRun(run)
-	run.Owner = mark
+	d.wake(run, "")
 	d.putHead(run)
 	return nil
 }

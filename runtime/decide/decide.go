@@ -29,21 +29,23 @@ type Command interface {
 type Decided struct {
 	data.Changes
 
-	At      time.Time      // time of the decision
-	Thread  int64          // the thread's key
-	Run     data.RunHead   // the command's run, after the decision
-	Started Started        // set by Start
-	Message string         // set by Append: the message's id, which a repeated request gets again
-	Name    string         // the thread's id as its user knows it
-	Project string         // the thread's project
-	User    string         // the thread's user
-	Moves   []Move         // status changes of the thread's runs, in order
-	Open    []data.RunHead // the thread's open runs, in the order of View.Runs
-	Next    Next           // the thread's next action
-	Void    []int64        // keys of runs that were cancelled before their first event
-	Claimed bool           // set by Start: the run is RUNNING
-	Removed *data.Delete   // rows to delete, events first; nil for none
-	Gone    bool           // the thread does not exist
+	At        time.Time      // time of the decision
+	Thread    int64          // the thread's key
+	Run       data.RunHead   // the command's run, after the decision
+	Started   Started        // set by Start
+	Message   string         // set by Append: the message's id, which a repeated request gets again
+	Sent      bool           // set by SendEvent: the request is no repeated one
+	Delivered bool           // set by SendEvent: the run goes on for the signal
+	Name      string         // the thread's id as its user knows it
+	Project   string         // the thread's project
+	User      string         // the thread's user
+	Moves     []Move         // status changes of the thread's runs, in order
+	Open      []data.RunHead // the thread's open runs, in the order of View.Runs
+	Next      Next           // the thread's next action
+	Void      []int64        // keys of runs that were cancelled before their first event
+	Claimed   bool           // set by Start: the run is RUNNING
+	Removed   *data.Delete   // rows to delete, events first; nil for none
+	Gone      bool           // the thread does not exist
 }
 
 // Move is a run's change of status. A run that ends and is queued again at once has two moves.
@@ -207,6 +209,7 @@ func (d *decision) endRun(run *data.RunHead, to data.Status, err *agui.OutputErr
 		}
 	}
 	d.put(data.EndOf(run))
+	d.dropSignals(run)
 }
 
 // cancelUnstarted cancels a run whose generation has not begun. It writes no event and hides the messages queued for the run.

@@ -51,7 +51,7 @@ func (c *Finish) decide(d *decision) error {
 		d.moveRun(run, data.Waiting)
 		run.Attempt = 0
 		d.await(run, c.Waits)
-		if answers(d.v, run.Key) > 0 { // they came while it was executed
+		if !d.signal(run) && answers(d.v, run.Key) > 0 { // they came while it was executed
 			d.continueRun(run)
 		}
 	} else {

@@ -18,6 +18,7 @@ func TestCommand_StaysInItsProject(t *testing.T) {
 			return &decide.Resume{Thread: 1, Run: 3, Project: p, Replies: []decide.Reply{{Interrupt: "i", Output: []byte("{}")}}}
 		},
 		"cancel":          func(p string) decide.Command { return &decide.Cancel{Thread: 1, Run: 4, Project: p} },
+		"event":           func(p string) decide.Command { return &decide.SendEvent{Thread: 1, Run: 4, Project: p, Name: "a"} },
 		"rename":          func(p string) decide.Command { return &decide.Patch{Thread: 1, Project: p, Title: new("x")} },
 		"delete a run":    func(p string) decide.Command { return &decide.Delete{Thread: 1, Run: 2, Project: p} },
 		"delete a thread": func(p string) decide.Command { return &decide.Delete{Thread: 1, Project: p, Limit: 1} },
@@ -31,7 +32,7 @@ func TestCommand_StaysInItsProject(t *testing.T) {
 			if name == "resume" {
 				v.Runs = append(v.Runs, data.RunHead{Key: 3, ThreadKey: 1, Project: "p1", Status: data.Waiting})
 			}
-			if name == "cancel" {
+			if name == "cancel" || name == "event" {
 				v.Runs = append(v.Runs, data.RunHead{Key: 4, ThreadKey: 1, Project: "p1", Status: data.Queued})
 			}
 			out := decide.Decide(v, of(project))

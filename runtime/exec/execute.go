@@ -80,7 +80,7 @@ func (l *Live) execute() {
 			return
 		}
 		var start []*execution
-		rests, start = due(rests, l.out.now())
+		rests, start = l.due(rests)
 		for _, n := range ready {
 			start = append(start, &execution{l: l, limit: limit, n: n, in: in})
 		}
@@ -103,6 +103,7 @@ func (l *Live) execute() {
 		}
 		select {
 		case <-nextDue(rests, l.out.now()):
+		case <-l.signalled:
 		case <-lingers:
 		case r := <-results:
 			running--

@@ -176,7 +176,8 @@ func (x *execution) await(ctx context.Context) error {
 			return err
 		}
 	}
-	return x.s.Wait(ctx, u, wait)
+	_, err = x.s.Wait(ctx, u, wait)
+	return err
 }
 
 // timeout returns how long one execution of a node may take, as set by the workflow or else by the agent.
@@ -273,8 +274,8 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	x.s.w.Ended = true
 	x.l.out.turn.Broadcast()
 	var r nodeResult
-	if until, rests := x.l.out.naps[x.st.Number]; rests && errors.Is(err, plugins.ErrWaiting) {
-		r.rests = &resting{x, until}
+	if n := x.l.out.naps[x.st.Number]; n != nil && errors.Is(err, plugins.ErrWaiting) {
+		r.rests = &resting{x, n}
 		if !x.l.out.journal.Asks(x.st.Number) {
 			x.rest(it)
 			return r

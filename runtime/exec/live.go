@@ -45,6 +45,9 @@ type Live struct {
 	dead    atomic.Bool      // broken was called
 	Inbox   atomic.Int64     // messages that wait for Next
 
+	signals   atomic.Int64  // how often Signal was called
+	signalled chan struct{} // has a value after Signal
+
 	agentPlaces, callPlaces calls.Places
 }
 
@@ -78,7 +81,7 @@ func New(cfg *Config, run *data.Run) *Live {
 	l := &Live{
 		cfg: cfg, run: new(*run), offer: cfg.Offers.Current(),
 		agentPlaces: calls.Places{Most: maxSubagents}, callPlaces: calls.Places{Most: plugins.MaxCalls},
-		over: make(chan struct{}), Rests: calls.Rests{Queue: cfg.Queue},
+		over: make(chan struct{}), signalled: make(chan struct{}, 1), Rests: calls.Rests{Queue: cfg.Queue},
 		calls: calls.Group{Counts: &cfg.Counts, Grace: cfg.Grace},
 	}
 	l.calls.Log, l.spending.out, l.History = l.log, &l.out, history.New(cfg.Logs, cfg.Store, l.out.learn)
@@ -100,6 +103,15 @@ func New(cfg *Config, run *data.Run) *Live {
 
 // Head returns the run as it was claimed. It must not be changed.
 func (l *Live) Head() *data.RunHead { return &l.run.RunHead }
+
+// Signal has the workers that wait for events look for them.
+func (l *Live) Signal() {
+	l.signals.Add(1)
+	select {
+	case l.signalled <- struct{}{}:
+	default:
+	}
+}
 
 // Drop stops the workers and writes nothing to the log: the run belongs to another instance, or to the next start.
 func (l *Live) Drop(cause error) {

@@ -238,7 +238,8 @@ func (o *opening) asked(ctx context.Context) ([]data.Interrupt, error) {
 
 // due reports whether a wait of a step has ended, so far as its end has queued the run.
 func (o *opening) due(step int) bool {
-	return o.row.Waits != nil && o.l.out.journal.Due(step, o.row.Waits.Due)
+	w := o.row.Waits
+	return w != nil && o.l.out.journal.Due(step, w.By, w.Due)
 }
 
 // answered opens the span of an answer: waiting steps continue, and a client's answers for its own tools become results.

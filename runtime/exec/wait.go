@@ -3,6 +3,8 @@ package exec
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,13 +15,14 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// A worker that waits for a time returns, and its node rests until then. Once nothing else of the run can go on, the run is parked: it is
+// A worker that waits for a time or an event returns, and its node rests until then. Once nothing else of the run can go on, the run is parked: it is
 // released like one that is handed over, and its row says when it goes on.
 
 const (
 	// shortWait is the longest wait in which a worker stays at work.
-	shortWait   = 2 * time.Second
-	longestWait = 365 * 24 * time.Hour
+	shortWait = 2 * time.Second
+	// mostNames limits the events for which a step waits at a time.
+	mostNames = 1000
 )
 
 // now returns the database's time, as far as the run's claim has shown it.
@@ -28,14 +31,20 @@ func (w *writer) now() time.Time { return w.run.ClaimedAt.Add(time.Since(w.began
 // active returns how long the run's generation was at work, in milliseconds.
 func (w *writer) active() int64 { return w.run.ActiveMs + time.Since(w.began).Milliseconds() }
 
-// Wait returns nil when the time of the wait has come. It records a longer wait and returns plugins.ErrWaiting.
-func (s *step) Wait(ctx context.Context, u plugins.Use, wait plugins.Wait) error {
+// Wait returns when the event or the time of the wait has come. It records a longer wait and returns plugins.ErrWaiting.
+func (s *step) Wait(ctx context.Context, u plugins.Use, wait plugins.Wait) (got plugins.Received, err error) {
 	m, err := s.em.memo(u)
-	if err != nil || m.Done {
-		return err
+	if err != nil {
+		return got, err
+	}
+	if m.Done {
+		if wait.Event != "" {
+			err = json.Unmarshal(m.Output, &got)
+		}
+		return got, err
 	}
 	if err := s.pass(ctx); err != nil {
-		return err
+		return got, err
 	}
 	var until time.Time
 	if m.Output != nil {
@@ -45,18 +54,63 @@ func (s *step) Wait(ctx context.Context, u plugins.Use, wait plugins.Wait) error
 		err = s.em.put([]data.Row{new(*m)}, nil)
 	}
 	if err != nil {
-		return err
+		return got, err
+	}
+	seen := s.l.signals.Load()
+	received, err := s.receive(ctx, m, wait.Event, &got)
+	if err != nil || received {
+		return got, err
 	}
 	left := until.Sub(s.em.out.now())
 	if left >= shortWait {
-		s.em.nap(until)
-		return plugins.ErrWaiting
+		return got, s.em.nap(wait.Event, until, seen)
 	}
 	if err := idle(ctx, s.w.Ctx, left); err != nil {
-		return err
+		return got, err
 	}
-	m.Done = true
-	return s.em.put([]data.Row{m}, nil)
+	if received, err := s.receive(ctx, m, wait.Event, &got); err != nil || received {
+		return got, err
+	}
+	if wait.Event == "" {
+		m.Done = true
+		return got, s.em.put([]data.Row{m}, nil)
+	}
+	got.Expired = true
+	return got, s.em.record(m, data.MustJSON(got), nil)
+}
+
+// receive takes the run's first signal of a name, if there is one, for the wait of m. It returns when that is stored.
+func (s *step) receive(ctx context.Context, m *data.Memo, name string, got *plugins.Received) (bool, error) {
+	w := s.em.out
+	for name != "" {
+		w.mu.Lock()
+		after := w.took[name]
+		w.mu.Unlock()
+		sig, err := commit.RetryUnavailable(ctx, func() (data.Signal, error) { return w.cfg.Store.Signal(ctx, w.run.Key, name, after) })
+		if errors.Is(err, data.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return false, err
+		}
+		w.source.Room()
+		w.mu.Lock()
+		if sig.N <= w.took[name] { // another branch has taken it meanwhile
+			w.mu.Unlock()
+			continue
+		}
+		got.Payload = sig.Payload
+		m.Done, m.Output = true, data.MustJSON(got)
+		return true, wait(func(done func(error)) error {
+			defer w.mu.Unlock()
+			err := w.queue(&s.em, []data.Row{new(*m), &data.TakenSignals{RunKey: w.run.Key, From: sig.N, To: sig.N}}, done)
+			if err == nil {
+				w.took[name] = sig.N
+			}
+			return err
+		})
+	}
+	return false, nil
 }
 
 // until returns the end of a wait that begins now.
@@ -65,7 +119,7 @@ func (w *writer) until(wait plugins.Wait) (time.Time, error) {
 	if until.IsZero() {
 		until = now.Add(wait.For)
 	}
-	if until.Sub(now) > longestWait {
+	if until.Sub(now) > plugins.LongestWait {
 		return until, &plugins.Error{Code: "wait_too_long", Message: "A run may wait for 365 days"}
 	}
 	return until.UTC().Truncate(time.Millisecond), nil
@@ -86,20 +140,46 @@ func idle(ctx, step context.Context, d time.Duration) error {
 	}
 }
 
-// nap notes the end of a wait of the worker.
-func (em *emitter) nap(until time.Time) {
+// nap is the waits of a step's worker.
+type nap struct {
+	first  data.Wait // that ends first
+	events []string  // the names of the events for which it waits
+	seen   int64     // the signals of the run before it has looked for the first of them
+}
+
+// nap notes a wait of the worker, and returns plugins.ErrWaiting.
+func (em *emitter) nap(event string, until time.Time, seen int64) error {
 	w := em.out
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if first, is := w.naps[em.w.Step]; !is || until.Before(first) {
-		w.naps[em.w.Step] = until
+	n := w.naps[em.w.Step]
+	if n == nil {
+		n = new(nap)
+		w.naps[em.w.Step] = n
 	}
+	wait := data.Wait{Kind: data.WaitTime, Until: until}
+	if event != "" {
+		wait.Kind, wait.Name = data.WaitEvent, event
+		if len(n.events) == 0 {
+			n.seen = seen
+		}
+		if !slices.Contains(n.events, event) {
+			n.events = append(n.events, event)
+		}
+		if n.seen = min(n.seen, seen); len(n.events) > mostNames {
+			return &plugins.Error{Code: "too_many_waits", Message: fmt.Sprintf("A worker may wait for %d events at a time", mostNames)}
+		}
+	}
+	if n.first.Until.IsZero() || until.Before(n.first.Until) {
+		n.first = wait
+	}
+	return plugins.ErrWaiting
 }
 
-// resting is a node whose worker waits for a time.
+// resting is a node whose worker waits for a time or an event.
 type resting struct {
-	x     *execution
-	until time.Time
+	x *execution
+	*nap
 }
 
 // rest closes, in it, what the worker has left open, so that it can be called again with its records. out.mu is held.
@@ -112,10 +192,11 @@ func (x *execution) rest(it *commit.Item) {
 	x.l.cfg.Commits.Add(it)
 }
 
-// due removes and returns the nodes whose time has come.
-func due(list []resting, now time.Time) (left []resting, ready []*execution) {
+// due removes and returns the nodes whose time has come, and those that wait for an event and were signalled.
+func (l *Live) due(list []resting) (left []resting, ready []*execution) {
+	now, signals := l.out.now(), l.signals.Load()
 	for _, r := range list {
-		if r.until.After(now) {
+		if r.first.Until.After(now) && (len(r.events) == 0 || r.seen == signals) {
 			left = append(left, r)
 		} else {
 			ready = append(ready, r.x)
@@ -131,8 +212,10 @@ func waitsOf(list []resting) *data.Waits {
 	}
 	w := &data.Waits{}
 	for _, r := range list {
-		w.All = append(w.All, data.Wait{Kind: data.WaitTime, Until: r.until})
+		w.All, w.Events = append(w.All, r.first), append(w.Events, r.events...)
 	}
+	slices.Sort(w.Events)
+	w.Events = slices.Compact(w.Events)
 	slices.SortFunc(w.All, func(a, b data.Wait) int { return a.Until.Compare(b.Until) })
 	w.Due, w.All = w.All[0].Until, w.All[:min(len(w.All), data.MostShownWaits)]
 	return w
@@ -188,7 +271,8 @@ func (l *Live) park(waits *data.Waits) error {
 		return nil
 	}
 	it := l.out.item()
-	if err := l.out.span.Stage(it, agui.Parked(l.run.WorkflowID, string(waits.All[0].Kind), waits.Due)); err != nil {
+	first := &waits.All[0]
+	if err := l.out.span.Stage(it, agui.Parked(l.run.WorkflowID, string(first.Kind), first.Name, waits.Due)); err != nil {
 		return err
 	}
 	l.out.shut(plugins.ErrStopping)
@@ -204,5 +288,5 @@ func (w *writer) wakes(it *commit.Item) error {
 	if w.run.Status != data.Queued || w.run.Waits == nil {
 		return nil
 	}
-	return w.span.Stage(it, agui.Woken(w.run.WorkflowID, string(w.run.Waits.All[0].Kind)))
+	return w.span.Stage(it, agui.Woken(w.run.WorkflowID, w.run.Waits.By))
 }

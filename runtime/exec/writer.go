@@ -40,10 +40,11 @@ type writer struct {
 
 	interruptions int // of its workers and tools since its last record
 
-	began  time.Time         // just before the run was claimed, by this process's clock
-	naps   map[int]time.Time // by step: the first end of a wait of its worker
-	parked *commit.Item      // that parks the run, with mark; nil for a run that another server takes over at once
-	waits  *data.Waits       // of the parked run
+	began  time.Time        // just before the run was claimed, by this process's clock
+	naps   map[int]*nap     // by step
+	took   map[string]int64 // by name: the last signal that a worker of this process has received
+	parked *commit.Item     // that parks the run, with mark; nil for a run that another server takes over at once
+	waits  *data.Waits      // of the parked run
 
 	working  int  // Dos with a running function, or a result that is not stored yet
 	atRecord bool // a worker waits at a record until the run is released
@@ -53,7 +54,7 @@ type writer struct {
 // open prepares the writer of a run, but for its span and nodes.
 func (w *writer) open(cfg *Config, run *data.Run, broken func(error)) {
 	w.cfg, w.run, w.journal, w.released, w.turn.L = cfg, run, journal.New(), run.Releases(), &w.mu
-	w.naps, w.began = make(map[int]time.Time), time.Now()
+	w.naps, w.took, w.began = make(map[int]*nap), make(map[string]int64), time.Now()
 	w.source = cfg.Commits.Source(w.owner(), broken)
 	if !cfg.NoPrompts {
 		w.prompts = prompts.New(run)

@@ -157,11 +157,15 @@ func (j *Journal) Asks(step int) bool {
 	return false
 }
 
-// Due reports whether a wait of a step has its end at a time or before.
-func (j *Journal) Due(step int, now time.Time) bool {
+// Due reports whether a wait of a step is over: for the event of that name or, without one, until a time.
+func (j *Journal) Due(step int, event string, now time.Time) bool {
 	for at, m := range j.records {
+		kind, name, _ := strings.Cut(lastSegment(at.name), ":")
+		if at.step != step || m.Done || kind != "event" && !strings.HasPrefix(kind, "wait#") {
+			continue
+		}
 		var until time.Time
-		if at.step == step && !m.Done && strings.HasPrefix(lastSegment(at.name), "wait#") && json.Unmarshal(m.Output, &until) == nil && !until.After(now) {
+		if event != "" && strings.HasPrefix(name, event+"#") || event == "" && json.Unmarshal(m.Output, &until) == nil && !until.After(now) {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/batonrun/baton/runtime"
@@ -43,6 +44,7 @@ type reply struct {
 type callers struct {
 	*servers
 	readers *readers
+	numbers atomic.Int64 // of events
 
 	mu      sync.Mutex // guards the fields below
 	replies []*reply
@@ -146,6 +148,9 @@ func (c *callers) stepAt(p *process, s *Step) {
 		var msg runtime.Message
 		msg, r.err = p.rt.Append(c.ctx, r.caller, r.name, runtime.AppendRequest{Content: text(s), Idempotency: c.key(r.caller, s)})
 		r.msg = msg.ID
+	case doEvent:
+		r.msg = fmt.Sprintf("%d.%d", s.N, c.numbers.Add(1))
+		_, r.err = p.rt.SendEvent(c.ctx, r.caller, r.name, runtime.EventRequest{Name: "e", Payload: mustJSON(r.msg), Idempotency: c.key(r.caller, s)})
 	case doCancel:
 		_, r.err = p.rt.Cancel(c.ctx, r.caller, r.name)
 	case doAnswer, doReply:

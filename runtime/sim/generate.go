@@ -180,19 +180,36 @@ func (h *History) addScenes() {
 	}
 }
 
-// addSleeps has workers sleep in a quarter of the histories.
+// addSleeps has workers sleep, or wait for events, in a quarter of the histories.
 func (h *History) addSleeps() {
 	r := rand.New(rand.NewPCG(h.Seed, 0x51ee9))
 	if r.IntN(4) > 0 {
 		return
 	}
-	for _, steps := range h.Callers {
+	for _, steps := range slices.Clone(h.Callers) {
 		for i := range steps {
 			if s := &steps[i]; s.Script != nil && r.IntN(2) == 0 {
 				s.Script = sleepy(r, s.Script)
+				h.addEvents(r, s)
 			}
 		}
 	}
+}
+
+// addEvents has another caller send events to the run of a start whose script waits for some: early, late and doubled.
+func (h *History) addEvents(r *rand.Rand, start *Step) {
+	if start.Do != doStart || start.Script.count(func(op Op) bool { return op.Name == "await" }) == 0 {
+		return
+	}
+	var steps []Step
+	for i := range 1 + r.IntN(4) {
+		s := Step{N: 20_000 + 10*start.N + i, Do: doEvent, Run: start.N, After: between(r, 2*time.Second), Times: r.IntN(3)}
+		if r.IntN(4) == 0 {
+			s.Key = s.N
+		}
+		steps = append(steps, s)
+	}
+	h.Callers = append(h.Callers, steps)
 }
 
 // sleepy returns a script with a sleep in it, or in an op of it that has a body.
@@ -206,7 +223,7 @@ func sleepy(r *rand.Rand, s Script) Script {
 	if len(s) > 0 && len(s[0].Name) == 1 {
 		return s // all ops are of nodes
 	}
-	return slices.Insert(slices.Clone(s), at, Op{Name: "sleep"})
+	return slices.Insert(slices.Clone(s), at, [][]Op{{{Name: "sleep"}}, {{Name: "await"}}, {{Name: "await"}, {Name: "note"}, {Name: "await"}}}[r.IntN(3)]...)
 }
 
 // scenes are what several servers may get wrong in few histories, unless these are made for it. Each adds to a history. n numbers its steps.

@@ -58,6 +58,7 @@ const (
 	doCancel   = "cancel"
 	doAnswer   = "answer" // by Resume
 	doReply    = "reply"  // by StartRun
+	doEvent    = "event"  // send one to a run
 	doDelete   = "delete" // a run
 	doClear    = "clear"  // delete a thread
 	doWipe     = "wipe"   // delete all of a user's data
@@ -151,11 +152,23 @@ func (h *History) troubled(t Trouble) bool {
 	return slices.ContainsFunc(h.Faults, func(f Fault) bool { return f.Trouble == t })
 }
 
-// sleeps counts the sleeps in the scripts.
+// sleeps counts the sleeps and waits for events in the scripts.
 func (h *History) sleeps() (n int) {
 	for _, steps := range h.Callers {
 		for i := range steps {
-			n += steps[i].Script.count(func(op Op) bool { return op.Name == "sleep" })
+			n += steps[i].Script.count(func(op Op) bool { return op.Name == "sleep" || op.Name == "await" })
+		}
+	}
+	return n
+}
+
+// events counts the events that are sent.
+func (h *History) events() (n int) {
+	for _, steps := range h.Callers {
+		for i := range steps {
+			if steps[i].Do == doEvent {
+				n += max(steps[i].Times, 1)
+			}
 		}
 	}
 	return n

@@ -30,6 +30,8 @@ type ledger struct {
 	recorded   map[string]bool       // processes and places of each Do that has returned its record
 	working    map[string][]*process // whose workers play at a place now
 	asleep     map[string]time.Time  // places of sleeps, and when they began
+	events     map[string]string     // places that have received an event, by its payload, and payloads by place, empty for a wait without
+	without    []wait                // for events that have ended without one
 }
 
 // approval is an answer to the approval of a call, whether or not the engine accepted it.
@@ -42,7 +44,7 @@ func newLedger(w *world) *ledger {
 	return &ledger{
 		w: w, inputs: make(map[string]string), reached: make(map[string]bool),
 		approvals: make(map[string][]approval), denials: make(map[string]bool), recorded: make(map[string]bool), rounds: make(map[round]int), working: make(map[string][]*process),
-		asleep: make(map[string]time.Time),
+		asleep: make(map[string]time.Time), events: make(map[string]string),
 	}
 }
 
@@ -82,6 +84,30 @@ func (l *ledger) sleeps(place string) time.Time {
 		l.asleep[place] = time.Now()
 	}
 	return l.asleep[place]
+}
+
+// wait is the last call of a wait for an event.
+type wait struct {
+	run, place string
+	began      time.Time
+}
+
+// received records the end of a wait, with the payload of an event or without. It must be the same on each replay.
+func (l *ledger) received(run, place, payload string, began time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old, again := l.events[place]
+	if again && old != payload {
+		l.w.find(RuleEvent, "%s: received %q, and before %q", place, payload, old)
+	}
+	if other := l.events[payload]; payload != "" && other != "" && other != place {
+		l.w.find(RuleEvent, "%s: received the event %s, which %s had received", place, payload, other)
+	}
+	if l.events[place] = payload; payload != "" {
+		l.events[payload] = place
+	} else if !again {
+		l.without = append(l.without, wait{run, place, began})
+	}
 }
 
 // took records that a run's worker received a message.

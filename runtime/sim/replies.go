@@ -127,6 +127,37 @@ func (c *checker) checkReplies(convs map[string]*view) {
 	}
 	k.keys()
 	k.titles()
+	k.events()
+}
+
+// events checks that no wait for an event has ended without one although there was one that nothing has received, and that events of one key
+// are received once. Runs that have ended before have dropped theirs.
+func (c *claims) events() {
+	first := make(map[string]bool) // runs that were never restarted
+	for _, v := range c.convs {
+		for i := range v.runs {
+			first[v.runs[i].ID] = v.runs[i].Generation == 1 && !v.cut
+		}
+	}
+	keys := make(map[string]string)
+	for _, r := range c.replies {
+		if r.step.Do != doEvent {
+			continue
+		}
+		payload := string(mustJSON(r.msg))
+		place := c.ledger.events[payload]
+		if key := fmt.Sprint(r.step.Key, r.caller); r.step.Key != 0 && place != "" {
+			if keys[key] != "" {
+				c.find(RuleEvent, "the events %s and %s of one key were received", keys[key], payload)
+			}
+			keys[key] = payload
+		}
+		for _, w := range c.ledger.without {
+			if place == "" && r.fate == done && r.step.Key == 0 && w.run == r.run && first[r.run] && r.at.Before(w.began) && !c.h.reusesNames() {
+				c.find(RuleEvent, "%s: a wait ended without the event %s, which was taken %v before", w.place, payload, w.began.Sub(r.at))
+			}
+		}
+	}
 }
 
 // titles checks that a thread's title was set by a caller.
@@ -413,7 +444,7 @@ func (c *claims) cleared(r *reply) {
 func (c *claims) keys() {
 	ids := make(map[string]string)
 	for _, r := range c.replies {
-		if r.step.Key == 0 || r.fate != done || c.removed(r) || c.startRemoved(r) {
+		if r.step.Key == 0 || r.step.Do == doEvent || r.fate != done || c.removed(r) || c.startRemoved(r) {
 			continue
 		}
 		id, key := r.run+r.msg, c.key(r.caller, &r.step).Scope

@@ -47,7 +47,7 @@ func (c *checker) checkRounds(v *view) {
 			}
 		}
 		if r.WorkflowID == flow { // a node that sleeps may be called again while others are at work
-			waits += c.h.sleeps()
+			waits += c.h.sleeps() + c.h.events()
 		}
 		generations := 1
 		for _, s := range c.replies {

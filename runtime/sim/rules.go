@@ -51,6 +51,7 @@ const (
 	RuleCaps     Rule = "queue.limits"    // after every commit, no project and no user has more RUNNING runs than it may have on all servers
 	RuleTaken    Rule = "queue.taken"     // beside others, a server claims only rows that it has taken, and soon, or gives them back
 	RuleWoken    Rule = "run.woken"       // a run that is parked goes on once, in its span, and not before its time
+	RuleEvent    Rule = "run.event"       // a run receives each event once, and every one that has come before a wait ends without
 	RuleHang     Rule = "process.hang"    // everything ends
 	RuleModel    Rule = "model"           // the answer is the model's
 )

@@ -18,7 +18,7 @@ import (
 //	try{…}                   going on although it waits for an answer
 //	next state               take what was appended, change the state
 //	wait stall               a pause, one that ignores the context
-//	sleep                    a pause in which the run is parked
+//	sleep await              a pause in which the run is parked, also one that an event ends
 //	long half                some seconds of work with a record and a text each half a second, half a second
 //	stay                     a Do that lasts until the caller releases it, where there is one caller alone
 //	fail die panic           fails at its first execution, for good, by a panic

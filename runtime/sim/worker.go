@@ -232,6 +232,13 @@ func (pl *player) do(ctx context.Context, at string, op Op) error {
 		return pl.rest(ctx, 30*time.Millisecond)
 	case "sleep":
 		return pl.sleep(ctx, at)
+	case "await":
+		began := time.Now()
+		got, err := run.WaitFor(ctx, "e", plugins.Within(3*time.Second))
+		if err == nil {
+			pl.w.ledger.received(run.Input.RunID, at, string(got.Payload), began)
+		}
+		return err
 	case "long":
 		for n := range 5 {
 			part := Op{Name: "do", Body: Script{{Name: "half"}, {Name: "say"}}}

@@ -184,6 +184,13 @@ func (en *Engine) heed(h bus.Hints) {
 	if h[bus.Inbox].All || en.executesAny(h[bus.Inbox].List()) {
 		en.countAppended(ctx)
 	}
+	if signals := h[bus.Signal]; !signals.Empty() {
+		for _, l := range en.runs.all() {
+			if signals.Has(l.Head().Key) {
+				l.Signal()
+			}
+		}
+	}
 	if !h[bus.Queue].Empty() {
 		en.Queue.Wake(false)
 	}

@@ -240,6 +240,18 @@ func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, e
 	return ask(en, it, nil)
 }
 
+// SendEvent decides a signal to a run. A node of an executing run that waits for it goes on.
+func (en *Engine) SendEvent(of quota.Owner, cmd *decide.SendEvent) (*decide.Decided, error) {
+	it := &commit.Item{Owner: of, Command: cmd, Bytes: len(cmd.Payload), Then: func(*decide.Decided) {
+		if l := en.runs.of(cmd.Run); l != nil {
+			l.Signal()
+		} else {
+			en.link.Hint(bus.Signal, cmd.Run)
+		}
+	}}
+	return ask(en, it, nil)
+}
+
 // Go runs f, for which Shutdown waits.
 func (en *Engine) Go(f func()) { en.tasks.Go(f) }
 

@@ -62,7 +62,7 @@ func (en *Engine) WaitOf(ctx context.Context, run *data.RunHead) *queue.Wait {
 		return en.Queue.WaitOf(ctx, run)
 	case data.Waiting:
 		if w := run.Waits; w != nil {
-			return &queue.Wait{Reason: string(w.All[0].Kind), Since: w.Since, Until: w.Due}
+			return &queue.Wait{Reason: string(w.All[0].Kind), Name: w.All[0].Name, Since: w.Since, Until: w.Due}
 		}
 	case data.Running:
 		if l := en.runs.of(run.Key); l != nil {
@@ -97,7 +97,7 @@ func (en *Engine) logOutcome(it *commit.Item) {
 				measure(max(waited, 0))
 			}
 			say("run starts", slog.Int("generation", run.Generation), slog.String("queued", waited.Round(time.Millisecond).String()))
-		case m.To == data.Waiting && run.Parked():
+		case m.To == data.Waiting && run.Waits != nil && run.Released(): // it may be queued again
 			say("run is parked", slog.Time("until", run.Waits.Due))
 		case m.To == data.Waiting:
 			say("run waits for an answer")

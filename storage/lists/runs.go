@@ -25,7 +25,7 @@ const (
 	listRuns = `
 SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
 	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
-	r.queued_at, r.started_at, r.finished_at, r.claimed_at, r.waits, r.parked_event, r.active_ms, r.key, NULL, NULL, COALESCE(i.input_query, ''), r.output_summary,
+	r.queued_at, r.started_at, r.finished_at, r.claimed_at, r.waits, r.parked_event, r.active_ms, r.signals, r.key, NULL, NULL, COALESCE(i.input_query, ''), r.output_summary,
 	r.usage, i.context_item_ids, NULL, COALESCE(i.parent_run, ''), t.thread_id, t.title, t.conversation_id, (`
 	pageOfRuns = `), sized.found
 FROM (SELECT sized_key, at, found

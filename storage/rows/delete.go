@@ -18,7 +18,7 @@ var (
 	threadRows = []string{deleteThreadEvents, deleteThreadSegments, deleteThreadMessages, deleteThreadSpans}
 	// runRows are deleted before the runs. Their names come last: they find a run of which rows are left.
 	runRows = []string{
-		deleteMessages, deleteMemos, deleteInterrupts, deleteSteps, deleteNodes, deleteUsesOfRuns, deletePrompts, deletePieces, deletePieceUses,
+		deleteMessages, deleteMemos, deleteSignals, deleteInterrupts, deleteSteps, deleteNodes, deleteUsesOfRuns, deletePrompts, deletePieces, deletePieceUses,
 		forgetAnswers, deleteNames,
 	}
 	// eventRows are the events of runs. They lie in the runs' spans.
@@ -32,6 +32,7 @@ const (
 	deleteThreadSpans    = `DELETE FROM run_spans WHERE (thread_key, first_event_id) IN (SELECT thread_key, first_event_id FROM run_spans WHERE thread_key = ANY (?) LIMIT ?)`
 	deleteMessages       = `DELETE FROM messages WHERE key IN (SELECT key FROM messages WHERE run_key = ANY (?) LIMIT ?)`
 	deleteMemos          = `DELETE FROM memos WHERE (run_key, generation, step, place) IN (SELECT run_key, generation, step, place FROM memos WHERE run_key = ANY (?) LIMIT ?)`
+	deleteSignals        = `DELETE FROM signals WHERE (run_key, n) IN (SELECT run_key, n FROM signals WHERE run_key = ANY (?) LIMIT ?)`
 	deleteInterrupts     = `DELETE FROM interrupts WHERE (run_key, interrupt_id) IN (SELECT run_key, interrupt_id FROM interrupts WHERE run_key = ANY (?) LIMIT ?)`
 	deleteSteps          = `DELETE FROM steps WHERE (run_key, number) IN (SELECT run_key, number FROM steps WHERE run_key = ANY (?) LIMIT ?)`
 	deleteNodes          = `DELETE FROM node_states WHERE (run_key, node_id) IN (SELECT run_key, node_id FROM node_states WHERE run_key = ANY (?) LIMIT ?)`

@@ -32,6 +32,8 @@ type pending struct {
 	hides        []data.Hide
 	messages     table[label, data.Message]
 	memos        table[use, data.Memo]
+	signals      []data.Signal
+	taken        []data.TakenSignals
 	withdrawn    table[int64, data.Withdraw]
 	answers      table[label, data.Answer]
 	interrupts   table[label, data.Interrupt]
@@ -125,7 +127,7 @@ func (p *pending) reset() {
 	} {
 		t.reset()
 	}
-	p.names, p.hides, p.cancels = nil, nil, nil
+	p.names, p.hides, p.cancels, p.signals, p.taken = nil, nil, nil, nil, nil
 	p.uses, p.pieces, p.audit, p.ended, p.calls, p.raises = nil, nil, nil, nil, nil, nil
 }
 
@@ -232,6 +234,10 @@ func (tx *Tx) putOne(row data.Row) error {
 		p.hides = append(p.hides, *row)
 	case *data.Memo:
 		p.memos.put(use{row.RunKey, row.Generation, row.Step, row.Place}, row)
+	case *data.Signal:
+		p.signals = append(p.signals, *row)
+	case *data.TakenSignals:
+		p.taken = append(p.taken, *row)
 	case *data.Interrupt:
 		p.interrupts.put(label{row.RunKey, row.ID}, row)
 	case *data.Answer:
@@ -423,6 +429,8 @@ func (tx *Tx) writePending() error {
 	sqldb.Write(tx.Tx, p.interrupts.rows, upsertInterrupt, interruptCells)
 	sqldb.Write(tx.Tx, p.answers.rows, completeMemo, completionCells)
 	sqldb.Write(tx.Tx, p.memos.rows, upsertMemo, memoCells)
+	sqldb.Write(tx.Tx, p.signals, insertSignal, signalCells)
+	sqldb.Write(tx.Tx, p.taken, takeSignals, takenCells)
 	if err := tx.writeKeys(); err != nil {
 		return err
 	}

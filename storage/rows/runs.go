@@ -12,14 +12,14 @@ import (
 // HeadColumns are the columns of a run's head.
 const HeadColumns = `thread_key, project_id, user_id, id, agent, workflow_id, status, generation, attempt, spans,
 	span_name, turn, answered, owner_instance, replaces, roll_back, closed_event_id, error, created_at, queued_at,
-	started_at, finished_at, claimed_at, waits, parked_event, active_ms, key`
+	started_at, finished_at, claimed_at, waits, parked_event, active_ms, signals, key`
 
 const (
 	insertRun = `
 INSERT INTO runs (` + HeadColumns + `, output_summary, usage, tied_to)
 VALUES (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint, ?::bigint, ?::bigint, ?::text,
 	?::bigint, ?::boolean, ?::text, ?::text, ?::boolean, ?::bigint, ?::text, ?::timestamptz, ?::timestamptz,
-	?::timestamptz, ?::timestamptz, ?::timestamptz, ?::text, ?::bigint, ?::bigint, ?::bigint, ?::text, ?::text, ?::text)`
+	?::timestamptz, ?::timestamptz, ?::timestamptz, ?::text, ?::bigint, ?::bigint, ?::bigint, ?::bigint, ?::text, ?::text, ?::text)`
 
 	insertInput = `
 INSERT INTO run_inputs (run_key, input, definition, input_query, context_item_ids, metadata, parent_run)
@@ -30,7 +30,7 @@ UPDATE runs SET status = ?::text, generation = ?::bigint, attempt = ?::bigint, s
 	span_name = ?::text, turn = ?::bigint, answered = ?::boolean, owner_instance = ?::text, replaces = ?::text,
 	roll_back = ?::boolean, closed_event_id = ?::bigint, error = ?::text, queued_at = ?::timestamptz,
 	started_at = ?::timestamptz, finished_at = ?::timestamptz, claimed_at = ?::timestamptz, waits = ?::text,
-	parked_event = ?::bigint, active_ms = ?::bigint,
+	parked_event = ?::bigint, active_ms = ?::bigint, signals = ?::bigint,
 	cancel_asked = CASE WHEN ?::text = 'RUNNING' THEN cancel_asked END`
 
 	updateRun = setHead + `
@@ -67,7 +67,7 @@ VALUES (?::text, ?::text, ?::text, ?::bigint, ?::text)`
 	runColumns = `
 SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
 	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
-	r.queued_at, r.started_at, r.finished_at, r.claimed_at, r.waits, r.parked_event, r.active_ms, r.key, `
+	r.queued_at, r.started_at, r.finished_at, r.claimed_at, r.waits, r.parked_event, r.active_ms, r.signals, r.key, `
 	ofRun = `, COALESCE(i.input_query, ''), r.output_summary,
 	r.usage, i.context_item_ids, i.metadata, COALESCE(i.parent_run, ''), t.thread_id, t.title, t.conversation_id
 FROM runs r
@@ -131,7 +131,7 @@ func runCells(r *data.Run) []any {
 		r.ThreadKey, r.Project, r.User, r.ID, r.Agent, r.WorkflowID, string(r.Status), r.Generation, r.Attempt, r.Spans,
 		r.SpanName, r.Turn, r.Answered, r.Owner, sqldb.JSON(r.Replaces), r.RollBack, r.ClosedEvent, sqldb.JSON(r.Error),
 		sqldb.Time(r.CreatedAt), sqldb.Time(r.QueuedAt), sqldb.Time(r.StartedAt), sqldb.Time(r.FinishedAt), sqldb.Time(r.ClaimedAt),
-		sqldb.JSON(r.Waits), r.ParkedEvent, r.ActiveMs, r.Key,
+		sqldb.JSON(r.Waits), r.ParkedEvent, r.ActiveMs, r.Signals, r.Key,
 		r.OutputSummary, sqldb.JSON(r.Usage), r.TiedTo,
 	}
 }
@@ -146,7 +146,7 @@ func headCells(h *data.RunHead) []any {
 	return []any{
 		string(h.Status), h.Generation, h.Attempt, h.Spans, h.SpanName, h.Turn, h.Answered, h.Owner, sqldb.JSON(h.Replaces),
 		h.RollBack, h.ClosedEvent, sqldb.JSON(h.Error), sqldb.Time(h.QueuedAt), sqldb.Time(h.StartedAt), sqldb.Time(h.FinishedAt),
-		sqldb.Time(h.ClaimedAt), sqldb.JSON(h.Waits), h.ParkedEvent, h.ActiveMs, string(h.Status), h.Key,
+		sqldb.Time(h.ClaimedAt), sqldb.JSON(h.Waits), h.ParkedEvent, h.ActiveMs, h.Signals, string(h.Status), h.Key,
 	}
 }
 
@@ -176,7 +176,7 @@ func into(h *data.RunHead, more ...any) []any {
 		&h.ThreadKey, &h.Project, &h.User, &h.ID, &h.Agent, &h.WorkflowID, &h.Status, &h.Generation, &h.Attempt, &h.Spans,
 		&h.SpanName, &h.Turn, &h.Answered, &h.Owner, sqldb.Into(&h.Replaces), &h.RollBack, &h.ClosedEvent, sqldb.Into(&h.Error),
 		sqldb.Into(&h.CreatedAt), sqldb.Into(&h.QueuedAt), sqldb.Into(&h.StartedAt), sqldb.Into(&h.FinishedAt),
-		sqldb.Into(&h.ClaimedAt), sqldb.Into(&h.Waits), &h.ParkedEvent, &h.ActiveMs, &h.Key,
+		sqldb.Into(&h.ClaimedAt), sqldb.Into(&h.Waits), &h.ParkedEvent, &h.ActiveMs, &h.Signals, &h.Key,
 	}, more...)
 }
 

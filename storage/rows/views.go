@@ -73,6 +73,7 @@ func (vs *Views) Keep(v *data.View) {
 func (vs *Views) empty() *data.View {
 	v := vs.shared
 	v.Inbox, v.CancelAsked, v.Known = make(map[int64]data.Inbox), make(map[int64]bool), make(map[string]bool)
+	v.Signals = make(map[int64][]data.Signal)
 	return &v
 }
 
@@ -102,19 +103,22 @@ func (vs *Views) readShared(asks []data.Ask) error {
 	return err
 }
 
-// readRuns reads open and requested runs, and their inboxes.
+// readRuns reads open and requested runs, their inboxes and their signals.
 func (vs *Views) readRuns(asks []data.Ask) error {
 	open, err := sqldb.Find(vs.tx.Context(), vs.tx, scanSubject, selectOpenSubjects, keysOf(slices.Collect(maps.Keys(vs.byKey))))
 	if err != nil {
 		return err
 	}
 	of := make(map[int64]*data.View)
-	var runs, wanted [][]any
+	var runs, signalled, wanted [][]any
 	add := func(s *subject) {
 		if v := vs.byKey[s.ThreadKey]; v != nil {
 			v.Runs = append(v.Runs, s.RunHead)
 			if of[s.Key] = v; s.queued {
 				runs = append(runs, []any{s.Key})
+			}
+			if s.Signals > 0 && !s.Status.Final() {
+				signalled = append(signalled, []any{s.Key})
 			}
 			if s.asked {
 				v.CancelAsked[s.Key] = true
@@ -141,6 +145,13 @@ func (vs *Views) readRuns(asks []data.Ask) error {
 	accepted, err := sqldb.Find(vs.tx.Context(), vs.tx, scanInbox, selectInbox, runs)
 	for _, in := range accepted {
 		of[in.run].Inbox[in.run] = in.Inbox
+	}
+	if err != nil {
+		return err
+	}
+	signals, err := sqldb.Find(vs.tx.Context(), vs.tx, scanSignal, selectSignals, signalled)
+	for _, s := range signals {
+		of[s.RunKey].Signals[s.RunKey] = append(of[s.RunKey].Signals[s.RunKey], s)
 	}
 	return err
 }

@@ -41,6 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) data.Store) {
 		{"ViewOfAThread", testViewThread},
 		{"ViewOfRuns", testViewRuns},
 		{"ViewOfWhatWasAccepted", testViewInbox},
+		{"Signals", testSignals},
 		{"ViewOfInterrupts", testViewAsked},
 		{"ViewKnowsIDs", testViewKnown},
 		{"ViewOfRunNames", testViewNames},

@@ -176,6 +176,7 @@ func testDeleteThread(t *testing.T, f *fixture) {
 				&data.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &data.Node{RunKey: run.Key, NodeID: "n"},
 				&data.Memo{RunKey: run.Key, Generation: 1, Place: "m#1"},
 				&data.Memo{RunKey: run.Key, Generation: 1, Place: "m#2"},
+				&data.Signal{RunKey: run.Key, N: 1, Name: "e", Payload: object("p"), CreatedAt: at(0)},
 				&data.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
 				&data.IdempotencyKey{Scope: fmt.Sprint(user, i), RunKey: run.Key, CreatedAt: at(0)},
 				message(run, fmt.Sprint("m", i), int64(i+1), data.MessageConsumed))
@@ -232,6 +233,8 @@ func testDeleteThread(t *testing.T, f *fixture) {
 		count("nodes", len(nodes), err)
 		memos, err := f.Memos(ctx, run.Key, 1)
 		count("memos", len(memos), err)
+		signal, err := f.Signal(ctx, run.Key, "e", 0)
+		count("signals", int(signal.N), err)
 		interrupts, err := f.Interrupts(ctx, run.Key)
 		count("interrupts", len(interrupts), err)
 		count("key", len(f.views(t, data.Ask{Scope: fmt.Sprint(user, i)})[0].Remembered), nil)

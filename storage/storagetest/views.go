@@ -122,6 +122,35 @@ func testViewInbox(t *testing.T, f *fixture) {
 	equal(t, "with that of a run that is over", views[1].Inbox, nil, want)
 }
 
+func testSignals(t *testing.T, f *fixture) {
+	thread := f.newThread(t, "ann", "main")
+	run, other := f.newRun(t, thread, "run", data.Running), f.newRun(t, thread, "other", data.Queued)
+	signal := func(run *data.Run, n int64, name string) *data.Signal {
+		return &data.Signal{RunKey: run.Key, N: n, Name: name, Payload: object(name), CreatedAt: at(int(n))}
+	}
+	all := []*data.Signal{signal(run, 1, "a"), signal(run, 2, "b"), signal(run, 3, "a"), signal(run, 4, "a"), signal(other, 1, "a")}
+	for _, s := range all {
+		f.put(t, s)
+	}
+	head := func(s *data.Signal) data.Signal { h := *s; h.Payload = nil; return h }
+	sees := func(want map[int64][]data.Signal) {
+		t.Helper()
+		equal(t, "Signals", f.views(t, data.Ask{Thread: thread.Key})[0].Signals, nil, want)
+	}
+	run.Signals, other.Signals = 4, 1
+	f.put(t, &run.RunHead, &other.RunHead)
+	sees(map[int64][]data.Signal{run.Key: {head(all[0]), head(all[1]), head(all[2]), head(all[3])}, other.Key: {head(all[4])}})
+	for after, want := range map[int64]*data.Signal{0: all[0], 1: all[2], 3: all[3]} {
+		got, err := f.Signal(t.Context(), run.Key, "a", after)
+		equal(t, "Signal", got, err, *want)
+	}
+	if _, err := f.Signal(t.Context(), run.Key, "b", 2); !errors.Is(err, data.ErrNotFound) {
+		t.Errorf("the signal behind the last is %v", err)
+	}
+	f.put(t, signal(run, 5, "c"), &data.TakenSignals{RunKey: run.Key, From: 2, To: 2}, &data.TakenSignals{RunKey: run.Key, From: 4, To: 5})
+	sees(map[int64][]data.Signal{run.Key: {head(all[0]), head(all[2])}, other.Key: {head(all[4])}})
+}
+
 func testViewAsked(t *testing.T, f *fixture) {
 	thread, other := f.newThread(t, "ann", "main"), f.newThread(t, "ann", "other")
 	waiting := f.newRun(t, thread, "waiting", data.Waiting)

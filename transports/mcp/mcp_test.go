@@ -89,6 +89,7 @@ func TestToolsSayWhatTheyDo(t *testing.T) {
 			"list_agent_runs: idempotent reads",
 			"list_agents: idempotent reads",
 			"resume_agent_run: destroys idempotent open",
+			"send_event: open",
 			"start_agent_run: destroys open",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -129,6 +130,10 @@ func TestARunIsStartedContinuedAndCancelled(t *testing.T) {
 		if run.Generation != 2 {
 			t.Errorf("generation %d", run.Generation)
 		}
+		if got := c.call("send_event", args{"run_id": r.RunID, "name": "paid", "payload": args{"n": 1}}); got != `{"delivered":false}` {
+			t.Errorf("got %s", got)
+		}
+		c.refused("send_event", args{"run_id": r.RunID, "name": "a/b"}, "invalid_arguments", "")
 		first := c.call("cancel_agent_run", args{"run_id": r.RunID})
 		if again := c.call("cancel_agent_run", args{"run_id": r.RunID}); again != first || !strings.Contains(first, `"CANCELLED"`) {
 			t.Errorf("got %s, then %s", first, again)

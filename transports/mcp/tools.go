@@ -43,6 +43,10 @@ func tools() []tool {
 		newTool("resume_agent_run", "Answer an agent run",
 			"Answer what a run asks, so that it goes on. Each open interrupt can be answered by itself.",
 			sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: yes, OpenWorldHint: yes}, Transport.resume),
+		newTool("send_event", "Send an event to an agent run",
+			"Send a named event with a payload to a run that has not ended. A run that waits for it goes on, otherwise the "+
+				"event is kept until the run waits for it.",
+			sdk.ToolAnnotations{DestructiveHint: no, OpenWorldHint: yes}, Transport.event),
 		newTool(cancelTool, "Cancel an agent run",
 			"Cancel a run that is not over. What it has written so far is kept.",
 			sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: yes, OpenWorldHint: no}, Transport.cancel),
@@ -144,6 +148,15 @@ func (t Transport) resume(ctx context.Context, who runtime.Caller, args argument
 	}
 	run, err := t.Runtime.Resume(ctx, who, args.text("run_id"), entries)
 	return wire.NewResumed(&run), err
+}
+
+func (t Transport) event(ctx context.Context, who runtime.Caller, args arguments) (any, error) {
+	who, err := transports.InStead(who, args.text("user"), runtime.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
+	delivered, err := t.Runtime.SendEvent(ctx, who, args.text("run_id"), runtime.EventRequest{Name: args.text("name"), Payload: args["payload"]})
+	return wire.Delivered{Delivered: delivered}, err
 }
 
 func (t Transport) cancel(ctx context.Context, who runtime.Caller, args arguments) (any, error) {

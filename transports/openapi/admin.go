@@ -6,7 +6,7 @@ import (
 )
 
 // actions are the audited actions.
-var actions = []string{"start", "append", "answer", "cancel", "update", "delete", "create_key", "revoke_key"}
+var actions = []string{"start", "append", "answer", "cancel", "event", "update", "delete", "create_key", "revoke_key"}
 
 // keys describes the API keys of a project.
 func (d *describer) keys() {

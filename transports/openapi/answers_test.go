@@ -125,7 +125,10 @@ func (c *client) runs() {
 	slow := c.start(script(c.T, "slow", `{"tool": "sleep", "args": {"ms": 60000}}`))
 	c.do(400, "DELETE", runs+"/"+slow, "")
 	c.do(409, "POST", "/api/v1/agent/runs", `{"agent": "echo", "threadId": "slow", "content": "x", "multitask": "reject"}`)
+	c.do(202, "POST", runs+"/"+slow+"/events/paid", `{"order": 1}`)
+	c.do(400, "POST", runs+"/"+slow+"/events/-", `1`)
 	c.do(200, "POST", runs+"/"+slow+"/cancel", "")
+	c.do(409, "POST", runs+"/"+slow+"/events/paid", "")
 	c.do(400, "POST", runs+"/"+slow+"/messages", `{"content": "x"}`)
 
 	demo := c.start(`{"workflowId": "demo", "threadId": "demo", "content": "What is new?"}`)

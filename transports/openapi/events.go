@@ -117,6 +117,7 @@ func events() []event {
 		plain(agui.TypeCustom, "An event of an application, or one of Baton's own. `node-progress` has `{nodeId, progress, message}`. "+
 			"`model-call` has `{callId, status, finishReason, usage, error}`, with the status `started`, `finished`, `failed` or `interrupted`. "+
 			"`guard` has `{name, on, verdict, reason}`, with the verdict `allow`, `refuse`, `rewrite` or `ask`. "+
+			"`parked` has `{kind, name, until}`, with the kind `time` or `event`, and `woken` `{kind, by}`. "+
 			"`messages-retracted` has `{messageIds}`. `log-reset` has `{from, to}` and stands where events were removed.", logged,
 			must("name", text("The kind of event.")),
 			must("value", anything(""))),

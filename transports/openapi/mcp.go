@@ -5,7 +5,7 @@ import "github.com/google/jsonschema-go/jsonschema"
 // mcp describes the endpoint for MCP clients.
 func (d *describer) mcp() {
 	d.area("MCP", "The Model Context Protocol over streamable HTTP, without sessions. Tools: `list_agents`, `start_agent_run`, `append_agent_message`, "+
-		"`resume_agent_run`, `cancel_agent_run`, `list_agent_runs`, `get_agent_run_events`, `get_agent_run_snapshot`. `tools/list` returns their "+
+		"`resume_agent_run`, `cancel_agent_run`, `send_event`, `list_agent_runs`, `get_agent_run_events`, `get_agent_run_snapshot`. `tools/list` returns their "+
 		"schemas.")
 	version := must("jsonrpc", constant("2.0"))
 	id := either("", text(""), &jsonschema.Schema{Type: "integer"})

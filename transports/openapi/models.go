@@ -84,6 +84,7 @@ func (d *describer) resources() {
 	infer[wire.Message](s, "Message")
 	infer[wire.Started](s, "Started")
 	infer[wire.Cancelled](s, "Cancelled")
+	infer[wire.Delivered](s, "Delivered")
 	infer[wire.Resumed](s, "Resumed")
 	pageOf[wire.Run](s, "RunPage")
 	pageOf[wire.Question](s, "InterruptPage")

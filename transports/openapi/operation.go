@@ -92,6 +92,7 @@ var inPath = map[string]parameter{
 	"user":            {Description: "The user.", Example: "alice"},
 	"agent":           {Description: "The agent or workflow.", Example: "echo"},
 	"callId":          {Description: "The call's id: of a model call as listed, of a tool call the `toolCallId` of its result."},
+	"name":            {Description: "The event's name: 1 to 100 letters, digits and `_ - . :`. It begins with a letter, a digit or `_`.", Example: "paid"},
 	"keyId":           {Description: "The key's id.", Example: "abcdefgh23456"},
 	"tool":            {Description: "The tool.", Example: "calculator"},
 	"file":            {Description: "A file of the page.", Example: "page.css"},

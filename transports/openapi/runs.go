@@ -127,6 +127,24 @@ func (d *describer) runs() {
 			"400": refuse("The run has already finished.", "invalid_state", "Run cannot be cancelled. Current status: COMPLETED"),
 		},
 	})
+	d.add("POST "+run+"/events/{name}", operation{
+		ID: "sendEvent", Summary: "Send an event to a run",
+		Description: "A run that waits for an event of this name goes on. Otherwise the event is kept until a worker of the run waits for it, or the " +
+			"run ends. A run receives each event once, those of a name in order. The body is any JSON value up to 1 MiB, `null` if it is empty.",
+		Parameters: []parameter{userParam, keyHeader},
+		Body:       accept(anything("The payload."), "payload"),
+		Answers: answers{
+			"202": reply("The event was accepted.", ref("Delivered"), "delivered"),
+			"400": refuse("The name is invalid, or the body is not valid JSON.", "invalid_event_name",
+				"The name of an event has 1 to 100 letters, digits and _ - . : and begins with a letter, a digit or _",
+				"invalid_json", "The request body is not valid JSON"),
+			"409": refuse("The run has ended, or the Idempotency-Key was used with another body.", "run_ended", "The run has ended",
+				"idempotency_mismatch", "This Idempotency-Key was used with another body"),
+			"413": refuse("The body or the payload is too large.", "body_too_large", "The request's body is too large",
+				"payload_too_large", "The payload of an event may hold 1048576 bytes"),
+			"429": refuse("The run has 100 events that it has not received.", "inbox_full", "A run may have 100 events that it has not received"),
+		},
+	})
 	d.add("POST "+run+"/rerun", operation{
 		ID: "rerunRun", Summary: "Rerun a run",
 		Description: "Runs the whole run again, or from a node or a model call, on a new thread of yours. The new run gets the messages, state, tools, " +

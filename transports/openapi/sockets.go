@@ -88,13 +88,14 @@ func (d *describer) commands() {
 				may("contextItemIds", list(text(""), "Stored with the message and passed to the worker."))),
 			command("cancel", "Cancels a run.", run, whose),
 			command("resume", "Answers a run's interrupts.", run, whose, must("resume", nonempty(list(ref("ResumeEntry"), "One or more answers.")))),
+			command("event", "Sends an event to a run.", run, whose, must("name", text("The event's name.")), may("payload", anything("Up to 1 MiB. Default: null."))),
 		},
 	})
 	result := either("The JSON that the REST API returns for the same command.",
 		object("For `subscribe`.", must("threadId", text("")), must("afterEventId", count("Events after this id follow."))),
 		object("For `unsubscribe`. No further event of the thread is sent.", must("threadId", text(""))),
 		object("For `watch` and `unwatch`.", must("projectId", text(""))),
-		ref("Started"), ref("Message"), ref("Cancelled"), ref("Resumed"))
+		ref("Started"), ref("Message"), ref("Cancelled"), ref("Resumed"), ref("Delivered"))
 	d.schemas.name("SocketFrame", &jsonschema.Schema{
 		Description: "A frame from the server.",
 		OneOf: []*jsonschema.Schema{

@@ -139,3 +139,20 @@ func (t Transport) append(c *fiber.Ctx, who runtime.Caller) error {
 	}
 	return c.Status(fiber.StatusCreated).JSON(wire.NewMessage(run.ID, &msg))
 }
+
+// event answers POST of an event.
+func (t Transport) event(c *fiber.Ctx, who runtime.Caller) (err error) {
+	req := runtime.EventRequest{Name: wire.Unescape(c.Params("name"))}
+	if req.Payload, err = wire.DecodePayload(c.Request().Body()); err != nil {
+		return err
+	}
+	if req.Idempotency, err = key(c, who); err != nil {
+		return err
+	}
+	transports.Decoded(c)
+	delivered, err := t.Runtime.SendEvent(c.UserContext(), who, runID(c), req)
+	if err != nil {
+		return err
+	}
+	return c.Status(fiber.StatusAccepted).JSON(wire.Delivered{Delivered: delivered})
+}

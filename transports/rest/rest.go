@@ -42,6 +42,7 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodGet, Path: runs + "/:runId/model-calls/:callId", Known: on(runtime.RoleViewer, t.modelCall), Large: true},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/messages", Known: on(runtime.RoleViewer, t.messages), Large: true},
 		{Method: fiber.MethodPost, Path: runs + "/:runId/messages", Known: on(runtime.RoleOperator, t.append), Echoes: true},
+		{Method: fiber.MethodPost, Path: runs + "/:runId/events/:name", Known: on(runtime.RoleOperator, t.event)},
 		{Method: fiber.MethodPost, Path: runs + "/:runId/rerun", Known: t.rerun},
 		{Method: fiber.MethodPost, Path: runs + "/:runId/cancel", Known: on(runtime.RoleOperator, t.cancel), Cancels: transports.Cancels},
 		{Method: fiber.MethodPost, Path: runs + "/:runId/resume", Known: on(runtime.RoleOperator, t.resume)},

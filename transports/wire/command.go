@@ -37,6 +37,7 @@ var ops = []struct{ op, needs string }{
 	{"append", "runId"},
 	{"cancel", "runId"},
 	{"resume", "runId"},
+	{"event", "runId"},
 }
 
 // Ops are the ops that a Command may have.
@@ -113,6 +114,13 @@ func (c *Command) Append() (runtime.AppendRequest, error) { return c.request.mes
 
 // Resume reads the answers of a command that gives some.
 func (c *Command) Resume() ([]agui.ResumeEntry, error) { return c.request.answers() }
+
+// Event reads the event of a command that sends one.
+func (c *Command) Event() (runtime.EventRequest, error) {
+	req := runtime.EventRequest{Name: c.request.name("name")}
+	req.Payload, _ = c.request.has("payload")
+	return req, c.request.err
+}
 
 func (r *request) ref() json.RawMessage {
 	val, ok := r.has("ref")

@@ -56,6 +56,7 @@ func FuzzCommand(f *testing.F) {
 		`{"op": "unsubscribe", "ref": "x", "threadId": "t"}`, `{"op": "run", "agent": "echo", "content": "x", "runId": "r"}`,
 		`{"op": "append", "runId": "r", "content": "x", "contextItemIds": ["i"]}`, `{"op": "cancel", "runId": "r"}`,
 		`{"op": "resume", "runId": "r", "resume": [{"interruptId": "i", "status": "resolved"}]}`,
+		`{"op": "event", "runId": "r", "name": "paid", "payload": {}}`,
 		`{"op": null, "ref": {}}`, `{`, `[]`, "{\"op\": \"\xff\"}", `{"ref": 1e999}`, `{"ref": "\u0000"}`, `{"op":"run","runId":"r","ref":-0}`,
 	} {
 		f.Add([]byte(seed))
@@ -78,6 +79,8 @@ func FuzzCommand(f *testing.F) {
 			_, err = cmd.Append()
 		case "resume":
 			_, err = cmd.Resume()
+		case "event":
+			_, err = cmd.Event()
 		case "run":
 			_, err = cmd.Run()
 		case "cancel":

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
@@ -164,6 +165,23 @@ func (r *request) message() (runtime.AppendRequest, error) {
 		return runtime.AppendRequest{}, r.err
 	}
 	return req, nil
+}
+
+// DecodePayload reads the payload of an event, any JSON value. An empty body is null.
+func DecodePayload(body []byte) (json.RawMessage, error) {
+	if len(body) == 0 {
+		return nil, nil
+	}
+	if !utf8.Valid(body) {
+		return nil, Refuse(codeJSON, "The request body is not valid UTF-8")
+	}
+	if err := Scan(body); err != nil {
+		return nil, err
+	}
+	if !json.Valid(body) {
+		return nil, Refuse(codeJSON, "The request body is not valid JSON")
+	}
+	return bytes.Clone(bytes.TrimSpace(body)), nil
 }
 
 // DecodeResume reads the body of a request that answers a run's questions.

@@ -53,26 +53,28 @@ type Run struct {
 	Interrupts  []agui.Interrupt `json:"interrupts"`                       // Its open interrupts.
 	Metadata    json.RawMessage  `json:"metadata,omitempty" type:"object"` // Metadata of the request. Absent in lists and if the request had none.
 	LastEvent   *LastEvent       `json:"lastEvent,omitempty"`              // The run's latest event. Absent in lists.
-	// Why the run is not executing. Present only while it is QUEUED, has no execution slot, or waits for a time.
+	// Why the run is not executing. Present only while it is QUEUED, has no execution slot, or is parked.
 	Waiting *Waiting `json:"waiting,omitempty"`
 
 	Overrides *plugins.ModelOverrides `json:"overrides,omitempty"` // Replaced parts of the agent's configuration. Absent in lists.
 }
 
 // Waiting is the reason why a run is not executing. It is present only while the run is QUEUED, has no execution slot, or
-// waits for a time.
+// is parked.
 type Waiting struct {
 	// `thread_busy`: another run of the thread executes. `thread_waiting`: another run of the thread waits for an answer.
 	// `user_limit`, `project_limit`, `agent_limit`, `server_limit`: the number or total size of concurrent runs is at its limit.
 	// `provider_pace`: the model's provider accepts no calls at present, so the run has lent its slot. `no_server`: no server
 	// executes runs of this agent. `time`: the run waits until a time of its own.
-	Reason string `json:"reason" enum:"thread_busy,thread_waiting,user_limit,project_limit,agent_limit,server_limit,provider_pace,no_server,time"`
+	// `event`: the run waits for an event from outside.
+	Reason string `json:"reason" enum:"thread_busy,thread_waiting,user_limit,project_limit,agent_limit,server_limit,provider_pace,no_server,time,event"`
+	Name   string `json:"name,omitempty"`   // With `event`: the name of the event.
 	Behind string `json:"behind,omitempty"` // The run of the same thread that goes first.
 	// Place among the thread's queued runs, or among the user's threads whose next run is queued. 1 is next.
 	Position int       `json:"position,omitempty"`
 	Since    time.Time `json:"since"` // When the run was queued, lent its slot, asked to have it back, or began to wait.
 	// With `provider_pace`: when the provider accepts calls again, if known. With `no_server`: when the run fails if no server offers
-	// its agent. With `time`: when the run goes on.
+	// its agent. With `time`: when the run goes on. With `event`: when it goes on without the event.
 	Until *time.Time `json:"until,omitempty"`
 }
 
@@ -81,7 +83,7 @@ func NewWaiting(w *runtime.Wait) *Waiting {
 	if w == nil {
 		return nil
 	}
-	shown := &Waiting{Reason: w.Reason, Behind: w.Behind, Position: w.Position, Since: stamp(w.Since)}
+	shown := &Waiting{Reason: w.Reason, Name: w.Name, Behind: w.Behind, Position: w.Position, Since: stamp(w.Since)}
 	if !w.Until.IsZero() {
 		shown.Until = stampOrNull(&w.Until)
 	}
@@ -222,6 +224,11 @@ type Cancelled struct {
 // NewCancelled returns the answer for a run that is cancelled.
 func NewCancelled(r *runtime.Run) Cancelled {
 	return Cancelled{ID: r.ID, Status: r.Status, FinishedAt: stampOrNull(r.FinishedAt)}
+}
+
+// Delivered is the answer to an event.
+type Delivered struct {
+	Delivered bool `json:"delivered"` // Whether the run waited for the event and goes on. Otherwise the event is kept.
 }
 
 // Resumed is a run that continues.

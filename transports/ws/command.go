@@ -82,6 +82,8 @@ func (d *desk) do(ctx context.Context, s *socket, cmd *wire.Command) (result any
 		result, err = d.cancel(ctx, cmd)
 	case "resume":
 		result, err = d.resume(ctx, cmd)
+	case "event":
+		result, err = d.event(ctx, cmd)
 	default:
 		err = fmt.Errorf("nothing does %q", cmd.Op)
 	}
@@ -151,4 +153,17 @@ func (d *desk) resume(ctx context.Context, cmd *wire.Command) (any, error) {
 		return nil, err
 	}
 	return wire.NewResumed(&run), nil
+}
+
+func (d *desk) event(ctx context.Context, cmd *wire.Command) (any, error) {
+	who, err := transports.InStead(d.who, cmd.User, runtime.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
+	req, err := cmd.Event()
+	if err != nil {
+		return nil, err
+	}
+	delivered, err := d.t.Runtime.SendEvent(ctx, who, cmd.RunID, req)
+	return wire.Delivered{Delivered: delivered}, err
 }

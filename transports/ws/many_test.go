@@ -139,6 +139,9 @@ func TestCommandsAnswerLikeREST(t *testing.T) {
 		msg.ID == "" || msg.RunID != "a" || msg.Role != "user" || msg.Content != "and" {
 		t.Errorf("got %+v, %v", msg, err)
 	}
+	if got, want := c.done(`{"op": "event", "runId": "a", "name": "paid", "payload": {"n": 1}}`), `{"delivered":false}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 	var end struct{ ID, Status, FinishedAt string }
 	if err := json.Unmarshal([]byte(c.done(`{"op": "cancel", "runId": "a"}`)), &end); err != nil || end.ID != "a" || end.Status != "CANCELLED" || end.FinishedAt == "" {
 		t.Errorf("got %+v, %v", end, err)

@@ -5,8 +5,10 @@ package hosttest
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -21,10 +23,18 @@ type Case struct {
 	// payload is the result.
 	Answer func(q agui.Interrupt) plugins.Answer
 	Next   []string // texts appended to the running run, each as a message
-	Said   func()   // called once the texts are available to the worker's Next; optional
+	Events []Event
+	Said   func() // called once the texts are available to the worker's Next; optional
 	// Crash makes the process die without notice whenever it receives. The run continues in a new process, which sees all
 	// commits made before.
 	Crash <-chan struct{}
+}
+
+// Event is sent to the run for its WaitFor.
+type Event struct {
+	Name    string
+	Payload json.RawMessage
+	After   time.Duration // the run's beginning
 }
 
 // Outcome is the result of a run.
@@ -46,6 +56,8 @@ func Run(t *testing.T, run func(t *testing.T, c Case) Outcome) {
 		{"Records_ReplayAfterAnswer", testAnswer},
 		{"Wait_GoesOnWithRecords", testWaits},
 		{"Wait_SurvivesCrash", testWaitDies},
+		{"WaitFor_ReceivesOnce", testEvents},
+		{"WaitFor_SurvivesCrash", testEventDies},
 		{"Do_RepeatsAfterCrash", testDoDies},
 		{"Do_DoesNotRecordFailure", testDoFails},
 		{"Places_InsideDo", testInsideDo},

@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -130,6 +131,58 @@ func testWaitDies(t *testing.T, s *suite) {
 			return "", s.die(ctx)
 		}
 		return "ok", run.SleepUntil(ctx, time.Now())
+	})
+}
+
+// Each event is received once, in order, whether it comes before or after the wait. A wait that gets none expires.
+func testEvents(t *testing.T, s *suite) {
+	c := Case{Events: []Event{{Name: "a", Payload: []byte("1")}, {Name: "a", Payload: []byte("2")}, {Name: "b", Payload: []byte(`{"n":3}`), After: 2 * time.Second}}}
+	out := s.check("1 2 3 true", c, func(ctx context.Context, run *plugins.Run) (string, error) {
+		var b struct{ N int }
+		first, err := run.WaitFor(ctx, "a")
+		if err != nil {
+			return "", err
+		}
+		for _, key := range []string{"x", "y"} { // one of them expires
+			ctx := run.Branch(ctx, key)
+			run.Go(func() error {
+				_, err := run.WaitFor(ctx, "c", plugins.Within(2500*time.Millisecond))
+				return err
+			})
+		}
+		third, err := run.WaitFor(ctx, "b")
+		if err = cmp.Or(err, third.Decode(&b)); err != nil {
+			return "", err
+		}
+		second, err := run.WaitFor(ctx, "a", plugins.Within(time.Hour))
+		if err != nil {
+			return "", err
+		}
+		none, err := run.WaitFor(ctx, "a", plugins.Within(2200*time.Millisecond))
+		return fmt.Sprint(string(first.Payload), " ", string(second.Payload), " ", b.N, " ", none.Expired), err
+	})
+	if parked, woken := count(out.Events, agui.ParkedEvent), count(out.Events, agui.WokenEvent); parked == 0 || parked != woken {
+		t.Errorf("parked %d times, woken %d times", parked, woken)
+	}
+}
+
+// A crash neither loses a received event nor gives it twice.
+func testEventDies(t *testing.T, s *suite) {
+	var calls atomic.Int64
+	c := Case{Events: []Event{{Name: "a", Payload: []byte("1"), After: 2 * time.Second}, {Name: "a", Payload: []byte("2"), After: 2 * time.Second}}}
+	s.check("12", c, func(ctx context.Context, run *plugins.Run) (string, error) {
+		first, err := run.WaitFor(ctx, "a")
+		if err != nil {
+			return "", err
+		}
+		if err := run.Do(ctx, "received", nil, func(context.Context) error { return nil }); err != nil {
+			return "", err
+		}
+		if calls.Add(1) == 1 {
+			return "", s.die(ctx)
+		}
+		second, err := run.WaitFor(ctx, "a")
+		return string(first.Payload) + string(second.Payload), err
 	})
 }
 

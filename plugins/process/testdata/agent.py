@@ -1,5 +1,6 @@
 """An agent that does what its query tells it, a JSON list of steps: for tests."""
 
+import datetime
 import json
 import os
 import signal
@@ -42,6 +43,12 @@ def tell(run, step, results):
         results.append(run.agent(rest[0], rest[1])["answer"])
     elif what == "ask":
         results.append("answer %s" % json.dumps(run.ask(rest[0])["payload"], separators=(",", ":")))
+    elif what == "sleep":
+        run.sleep(rest[0])
+        run.sleep_until(datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=1))
+    elif what == "event":
+        got = run.wait_for(*rest)
+        results.append("expired" if got["expired"] else "got %s" % json.dumps(got["payload"], separators=(",", ":")))
     elif what == "next":
         results.append("next %s" % ",".join(m["content"] for m in run.next()))
     elif what == "usage":

@@ -44,6 +44,14 @@ async function tell(run: Run, [what, ...rest]: any[], results: string[]): Promis
     case "ask":
       results.push(`answer ${JSON.stringify((await run.ask(rest[0])).payload)}`);
       return;
+    case "sleep":
+      await run.sleep(rest[0]);
+      return run.sleepUntil(new Date(Date.now() - 3600_000));
+    case "event": {
+      const got = await run.waitFor(rest[0], rest[1]);
+      results.push(got.expired ? "expired" : `got ${JSON.stringify(got.payload)}`);
+      return;
+    }
     case "next":
       results.push(`next ${(await run.next()).map(m => m.content).join(",")}`);
       return;

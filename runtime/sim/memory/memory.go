@@ -49,6 +49,7 @@ type Database struct {
 	steps      table[int, data.Step]        // by run, like the following ones
 	nodes      table[string, data.Node]
 	memos      table[use, data.Memo]
+	signals    table[int64, data.Signal]
 	interrupts table[string, interrupt]
 	prompts    table[string, data.Prompt]
 	pieces     rows[string, data.PromptPiece]
@@ -99,7 +100,7 @@ func New(now func() time.Time) *Database {
 		audit: make(rows[int64, data.Audit]), spent: make(rows[spending, data.Spending]), raises: make(rows[data.Raise, data.Raise]), deletions: make(rows[part, deletion]), asks: make(rows[int64, data.CancelAsk]), removals: make(rows[int64, int64]), queue: make(rows[int64, placed]), remembered: make(rows[string, data.IdempotencyKey]), events: make(map[int64][]data.StoredEvent),
 		spans: make(table[ordinal, data.Span]), messages: make(table[string, data.Message]),
 		steps: make(table[int, data.Step]), nodes: make(table[string, data.Node]), memos: make(table[use, data.Memo]),
-		interrupts: make(table[string, interrupt]), prompts: make(table[string, data.Prompt]),
+		signals: make(table[int64, data.Signal]), interrupts: make(table[string, interrupt]), prompts: make(table[string, data.Prompt]),
 		pieces: make(rows[string, data.PromptPiece]), uses: make(table[string, string]), secrets: make(map[string]string),
 		saved: make(map[[2]string][]data.SavedView), locks: make(map[any]bool), duties: make(map[string]string), rested: make(map[rest]time.Time),
 	}

@@ -293,6 +293,14 @@ func (tx *tx) putOfRun(row data.Row) error {
 		return putUnder(tx, tx.nodes, row.RunKey, row.NodeID, row)
 	case *data.Memo:
 		return putUnder(tx, tx.memos, row.RunKey, use{row.Generation, row.Step, row.Place}, row)
+	case *data.Signal:
+		return putUnder(tx, tx.signals, row.RunKey, row.N, row)
+	case *data.TakenSignals:
+		for n := range tx.signals[row.RunKey] {
+			if row.From <= n && n <= row.To {
+				tx.signals[row.RunKey].drop(tx, n)
+			}
+		}
 	case *data.Interrupt:
 		in := &interrupt{Interrupt: *row}
 		if old := tx.interrupts[row.RunKey][row.ID]; old != nil {
@@ -489,6 +497,7 @@ func (tx *tx) deleteRun(thread, run int64, eventsAlone bool) {
 	tx.steps.dropAll(tx, run)
 	tx.nodes.dropAll(tx, run)
 	tx.memos.dropAll(tx, run)
+	tx.signals.dropAll(tx, run)
 	tx.interrupts.dropAll(tx, run)
 	tx.prompts.dropAll(tx, run)
 	tx.dropPieces(run)

@@ -244,6 +244,19 @@ func (db *Database) Memos(ctx context.Context, runKey int64, generation int) ([]
 	})
 }
 
+// Signal returns the run's first signal of a name with a number above after.
+func (db *Database) Signal(ctx context.Context, runKey int64, name string, after int64) (data.Signal, error) {
+	list, err := read(ctx, db, func() []data.Signal {
+		return copies(db.signals[runKey].sorted(func(s *data.Signal) bool { return s.Name == name && s.N > after }, func(a, b *data.Signal) int {
+			return cmp.Compare(a.N, b.N)
+		}))
+	})
+	if err != nil || len(list) == 0 {
+		return data.Signal{}, cmp.Or(err, data.ErrNotFound)
+	}
+	return list[0], nil
+}
+
 // Interrupts returns the run's interrupts, oldest first.
 func (db *Database) Interrupts(ctx context.Context, runKey int64) ([]data.Interrupt, error) {
 	return read(ctx, db, func() (list []data.Interrupt) {

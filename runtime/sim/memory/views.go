@@ -87,7 +87,7 @@ func (vs *views) of(a *data.Ask) *data.View {
 		return v
 	}
 	v = &data.View{
-		Now: vs.tx.at, Inbox: make(map[int64]data.Inbox), CancelAsked: make(map[int64]bool), Known: make(map[string]bool),
+		Now: vs.tx.at, Inbox: make(map[int64]data.Inbox), CancelAsked: make(map[int64]bool), Known: make(map[string]bool), Signals: make(map[int64][]data.Signal),
 		Names: vs.names, Remembered: vs.remembered, Living: vs.living, Running: vs.running,
 	}
 	if a.Thread != 0 {
@@ -152,6 +152,11 @@ func (tx *tx) fill(v *data.View, w *data.Ask) {
 	for i := range v.Runs {
 		if tx.asks[v.Runs[i].Key] != nil {
 			v.CancelAsked[v.Runs[i].Key] = true
+		}
+		for _, s := range tx.signals[v.Runs[i].Key].sorted(all, func(a, b *data.Signal) int { return cmp.Compare(a.N, b.N) }) {
+			head := *s
+			head.Payload = nil
+			v.Signals[s.RunKey] = append(v.Signals[s.RunKey], head)
 		}
 	}
 	for _, m := range tx.messages[thread] {

@@ -103,7 +103,8 @@ CREATE TABLE runs (
     claimed_at        timestamptz, -- last, or taken over
     waits             text, -- of a WAITING run, beside its questions, and when they are due
     parked_event      bigint NOT NULL DEFAULT 0,
-    active_ms         bigint NOT NULL DEFAULT 0
+    active_ms         bigint NOT NULL DEFAULT 0,
+    signals           bigint NOT NULL DEFAULT 0 -- the highest n of its signals
 ) WITH (
     autovacuum_analyze_threshold = 2000, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = 2000
 );
@@ -251,6 +252,18 @@ CREATE TABLE memos (
     output     text,
     event      bigint NOT NULL,
     PRIMARY KEY (run_key, generation, step, place)
+) WITH (
+    autovacuum_analyze_threshold = 2000, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = 2000
+);
+
+-- Events from outside that a run has not received yet.
+CREATE TABLE signals (
+    run_key    bigint NOT NULL,
+    n          bigint NOT NULL, -- among the run's, from 1
+    name       text COLLATE "C" NOT NULL,
+    payload    text NOT NULL,
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (run_key, n)
 ) WITH (
     autovacuum_analyze_threshold = 2000, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = 2000
 );

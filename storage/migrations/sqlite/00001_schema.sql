@@ -93,7 +93,8 @@ CREATE TABLE runs (
     claimed_at        INTEGER, -- last, or taken over
     waits             TEXT, -- of a WAITING run, beside its questions, and when they are due
     parked_event      INTEGER NOT NULL DEFAULT 0,
-    active_ms         INTEGER NOT NULL DEFAULT 0
+    active_ms         INTEGER NOT NULL DEFAULT 0,
+    signals           INTEGER NOT NULL DEFAULT 0 -- the highest n of its signals
 ) STRICT;
 CREATE INDEX runs_user ON runs (project_id, user_id, status, created_at);
 CREATE INDEX runs_status ON runs (project_id, status, created_at);
@@ -218,6 +219,16 @@ CREATE TABLE memos (
     event      INTEGER NOT NULL,
     PRIMARY KEY (run_key, generation, step, place)
 ) STRICT, WITHOUT ROWID;
+
+-- Events from outside that a run has not received yet.
+CREATE TABLE signals (
+    run_key    INTEGER NOT NULL,
+    n          INTEGER NOT NULL, -- among the run's, from 1
+    name       TEXT NOT NULL,
+    payload    TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (run_key, n)
+) STRICT;
 
 -- Questions and approvals.
 CREATE TABLE interrupts (

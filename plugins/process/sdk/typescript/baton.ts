@@ -13,8 +13,8 @@
  *     }, { description: "Scores what it is given" });
  *
  * After a crash or a person's answer the function is replayed from its start with the same input. Wrap work that must not
- * repeat in run.do, which returns its recorded value on replay; tool, tools, agent, ask, next and usage are recorded in the
- * same way. So the function must make the same calls in the same order each time; concurrent calls need a run.branch each,
+ * repeat in run.do, which returns its recorded value on replay; tool, tools, agent, ask, sleep, waitFor, next and usage are
+ * recorded in the same way. So the function must make the same calls in the same order each time; concurrent calls need a run.branch each,
  * or run.tools.
  *
  * serve keeps the pipes to Baton to itself: standard input is empty, and standard output goes to standard error, which Baton logs.
@@ -299,6 +299,21 @@ export class Run {
     more: object = {},
   ): Promise<{ cancelled?: boolean; payload?: any }> {
     return this.#request("ask", { question: { message, responseSchema, ...more } });
+  }
+
+  /** Waits for seconds; from two on the run is parked, and the function is replayed afterwards. */
+  async sleep(seconds: number): Promise<void> {
+    await this.#request("sleep", { seconds });
+  }
+
+  /** Is sleep until a time. */
+  async sleepUntil(when: Date): Promise<void> {
+    await this.#request("sleep", { until: when.toISOString() });
+  }
+
+  /** Waits for an event that is sent to the run, for so many seconds at most. The payload is absent if it has expired. */
+  waitFor(name: string, within?: number): Promise<{ expired?: boolean; payload?: any }> {
+    return this.#request("waitFor", { name, within });
   }
 
   /** Returns the messages appended since the start or the last next. */

@@ -13,8 +13,8 @@
     baton.serve(score, description="Scores what it is given")
 
 Each run has its own thread. After a crash or a person's answer the function is replayed from its start with the same
-input. Wrap work that must not repeat in run.do, which returns its recorded value on replay; tool, tools, agent, ask, next
-and usage are recorded in the same way. So the function must make the same calls in the same order each time; threads need
+input. Wrap work that must not repeat in run.do, which returns its recorded value on replay; tool, tools, agent, ask, sleep,
+wait_for, next and usage are recorded in the same way. So the function must make the same calls in the same order each time; threads need
 a run.branch each. An agent, a tool and the function of a do can be async def; the methods of run block all the same.
 
 serve keeps the pipes to Baton to itself: standard input is empty, and standard output goes to standard error, which Baton logs.
@@ -26,6 +26,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import contextvars
+import datetime
 import inspect
 import json
 import os
@@ -186,6 +187,19 @@ class Run:
             question["responseSchema"] = schema
         answer = self._request("ask", question=question)
         return {"cancelled": answer.get("cancelled", False), "payload": answer.get("payload")}
+
+    def sleep(self, seconds: float) -> None:
+        """Waits; from two seconds on the run is parked, and the function is replayed afterwards."""
+        self._request("sleep", seconds=seconds)
+
+    def sleep_until(self, when: datetime.datetime) -> None:
+        """Is sleep until a time. One without a zone is local time."""
+        self._request("sleep", until=when.astimezone().isoformat())
+
+    def wait_for(self, name: str, within: Optional[float] = None) -> Dict[str, Any]:
+        """Waits for an event that is sent to the run, for so many seconds at most, and returns a dict with expired and its payload."""
+        got = self._request("waitFor", name=name, **({} if within is None else {"within": within}))
+        return {"expired": got.get("expired", False), "payload": got.get("payload")}
 
     def next(self) -> List[Dict[str, Any]]:
         """Returns the messages appended since the start or the last next."""

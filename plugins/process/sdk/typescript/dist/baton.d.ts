@@ -150,6 +150,15 @@ export declare class Run {
         cancelled?: boolean;
         payload?: any;
     }>;
+    /** Waits for seconds; from two on the run is parked, and the function is replayed afterwards. */
+    sleep(seconds: number): Promise<void>;
+    /** Is sleep until a time. */
+    sleepUntil(when: Date): Promise<void>;
+    /** Waits for an event that is sent to the run, for so many seconds at most. The payload is absent if it has expired. */
+    waitFor(name: string, within?: number): Promise<{
+        expired?: boolean;
+        payload?: any;
+    }>;
     /** Returns the messages appended since the start or the last next. */
     next(): Promise<Input["messages"]>;
     /** Counts tokens. */

@@ -13,8 +13,8 @@
  *     }, { description: "Scores what it is given" });
  *
  * After a crash or a person's answer the function is replayed from its start with the same input. Wrap work that must not
- * repeat in run.do, which returns its recorded value on replay; tool, tools, agent, ask, next and usage are recorded in the
- * same way. So the function must make the same calls in the same order each time; concurrent calls need a run.branch each,
+ * repeat in run.do, which returns its recorded value on replay; tool, tools, agent, ask, sleep, waitFor, next and usage are
+ * recorded in the same way. So the function must make the same calls in the same order each time; concurrent calls need a run.branch each,
  * or run.tools.
  *
  * serve keeps the pipes to Baton to itself: standard input is empty, and standard output goes to standard error, which Baton logs.
@@ -202,6 +202,18 @@ export class Run {
     /** Asks a person. The question's other members are those of an AG-UI interrupt. */
     ask(message, responseSchema, more = {}) {
         return this.#request("ask", { question: { message, responseSchema, ...more } });
+    }
+    /** Waits for seconds; from two on the run is parked, and the function is replayed afterwards. */
+    async sleep(seconds) {
+        await this.#request("sleep", { seconds });
+    }
+    /** Is sleep until a time. */
+    async sleepUntil(when) {
+        await this.#request("sleep", { until: when.toISOString() });
+    }
+    /** Waits for an event that is sent to the run, for so many seconds at most. The payload is absent if it has expired. */
+    waitFor(name, within) {
+        return this.#request("waitFor", { name, within });
     }
     /** Returns the messages appended since the start or the last next. */
     async next() {

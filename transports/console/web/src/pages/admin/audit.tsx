@@ -7,7 +7,7 @@ import { Clock, Empty, Failure, Loading, Panel } from "../../ui/basics";
 import { brief } from "../../ui/format";
 import { Typed } from "../../ui/typed";
 
-const actions = ["start", "append", "answer", "cancel", "update", "delete", "create_key", "revoke_key"];
+const actions = ["start", "append", "answer", "cancel", "event", "update", "delete", "create_key", "revoke_key"];
 
 const texts: { name: "actor" | "user" | "run"; label: string }[] = [
   { name: "actor", label: "Actor" },

@@ -102,6 +102,7 @@ function Why({ run, waiting: { reason, behind, position = 0 } }: { run: Run; wai
     no_server: "no server offers what it needs",
     provider_pace: "the model’s provider takes no calls",
     time: "as its agent has asked",
+    event: "for an event from outside",
     thread_busy: "",
     thread_waiting: "",
   };
