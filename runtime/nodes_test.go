@@ -281,3 +281,38 @@ func TestNodeAsk_HasTheAnswer(t *testing.T) {
 		}
 	})
 }
+
+// A wait of one node ends while another one asks: the question stays, and expires on its own.
+func TestNodeAsk_BesideAWait(t *testing.T) {
+	t.Parallel()
+	b := open(t, runtime.Config{}, answering("echo", func(q string) string { return q }), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+		{ID: "sure", Ask: &plugins.Ask{Output: "'nobody'"}, Approver: plugins.Approver{Message: "'Sure?'", Expires: 8 * time.Second}},
+		{ID: "pause", Wait: plugins.NodeWait{For: 3 * time.Second}},
+		{ID: "paused", Agent: "echo", Needs: []string{"pause"}},
+		{ID: "shown", Agent: "echo", Needs: []string{"sure", "paused"}, Input: "sure.output"},
+	}})
+	s := b.startWorkflow("main", "flow", "go")
+	for !slices.Contains(b.states(s.RunID), "paused COMPLETED") {
+		<-tick()
+	}
+	if run := b.wait(s.RunID, runtime.Waiting); run.Parked() {
+		t.Error("it is parked though it asks")
+	}
+	if got := b.states(s.RunID); !slices.Equal(got, []string{"pause COMPLETED", "paused COMPLETED", "shown PENDING", "sure WAITING"}) {
+		t.Errorf("the nodes are %v", got)
+	}
+	if run := b.wait(s.RunID, runtime.Completed); *run.OutputSummary != "nobody" {
+		t.Errorf("the answer is %q", *run.OutputSummary)
+	}
+	log := b.log("main")
+	checkLog(t, log)
+	asked := make(map[string]bool)
+	for _, r := range log {
+		if end, ok := r.Event.(agui.RunFinished); ok && end.Outcome.Type == agui.OutcomeInterrupt {
+			asked[end.Outcome.Interrupts[0].ID] = true
+		}
+	}
+	if len(asked) != 1 {
+		t.Errorf("it asks %d questions", len(asked))
+	}
+}
