@@ -84,7 +84,7 @@ func (w Workflow) checkAcyclic() error {
 //	<id>             the same with the status of the output: "success", "partial_success", "failed" or
 //	                 "skipped"
 //	<id>.round       of a node with Repeat: how many rounds it had
-//	<id>.by          of a node with Ask: the user who has answered, empty if it is not known
+//	<id>.by          of a node with Ask: the user of the answer, empty if it is not known
 //	<id>.error       of a node with ContinueOnError: {code, message}, both empty unless it has failed
 //
 // Any other name in an expression is an error at the server's start; members of state and outputs are not checked. ${NAME}
@@ -123,7 +123,7 @@ type Node struct {
 	Approval bool `json:",omitempty"`
 	// Ask makes the node a question to a person.
 	Ask *Ask `json:",omitempty"`
-	// Approver says who may approve it, or answer it, and what they see. A question needs its Message.
+	// Approver is about the approval, or the answer to Ask, which needs its Message.
 	Approver Approver `json:",omitzero"`
 }
 

@@ -35,15 +35,17 @@ func flaky(name string) agent {
 	}}
 }
 
-// A wait of a node is for one time, whatever happens meanwhile: the death of its server, and a retry of the node.
+// A wait of a node is for one time, over the death of its server and a retry of the node.
 func TestNodeWait_IsComputedOnce(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, path string) {
 		t.Parallel()
 		b := openAt(t, path, runtime.Config{}, flaky("worker"), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
 			{ID: "pause", Wait: plugins.NodeWait{For: 4 * time.Second}},
-			{ID: "send", Agent: "worker", Needs: []string{"pause"}, When: "pause.status == 'success' and pause.output == nil",
-				Wait: plugins.NodeWait{Until: `now() + duration("3s")`}, Retry: plugins.Retry{Retries: 1, Initial: time.Millisecond}},
+			{
+				ID: "send", Agent: "worker", Needs: []string{"pause"}, When: "pause.status == 'success' and pause.output == nil",
+				Wait: plugins.NodeWait{Until: `now() + duration("3s")`}, Retry: plugins.Retry{Retries: 1, Initial: time.Millisecond},
+			},
 		}})
 		began := time.Now()
 		s := b.startWorkflow("main", "flow", "go")
@@ -140,8 +142,10 @@ func TestNodeRepeat_GoesOnInItsRound(t *testing.T) {
 			return agui.WorkerOutput{Answer: q + "x"}, nil
 		}}
 		b := openAt(t, path, runtime.Config{}, writer, answering("echo", strings.ToUpper), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
-			{ID: "draft", Agent: "writer", Input: `draft.output == nil ? query : draft.answer`, Repeat: plugins.Repeat{Until: "len(draft.answer) == 5 and draft.round == 3"},
-				Retry: plugins.Retry{Retries: 1, On: []string{"busy"}, Initial: time.Millisecond}},
+			{
+				ID: "draft", Agent: "writer", Input: `draft.output == nil ? query : draft.answer`, Repeat: plugins.Repeat{Until: "len(draft.answer) == 5 and draft.round == 3"},
+				Retry: plugins.Retry{Retries: 1, On: []string{"busy"}, Initial: time.Millisecond},
+			},
 			{ID: "shown", Agent: "echo", Needs: []string{"draft"}, Input: `draft.answer + draft.status + string(draft.round)`},
 		}})
 		s := b.startWorkflow("main", "flow", "go")
@@ -210,8 +214,10 @@ func TestNodeFailure_IsCaught(t *testing.T) {
 				{ID: "sell", Agent: "seller", ContinueOnError: true},
 				{ID: "odd", Agent: "hello", Input: "1 / 0", ContinueOnError: true},
 				{ID: "thanks", Agent: "hello", Needs: []string{"sell"}, When: "sell.status == 'success'"},
-				{ID: "sorry", Agent: "undo", Needs: []string{"sell", "odd"}, When: "sell.status == 'failed'",
-					Input: "join([sell.error.code, sell.error.message, nodes.sell.status, odd.error.code], ' ')"},
+				{
+					ID: "sorry", Agent: "undo", Needs: []string{"sell", "odd"}, When: "sell.status == 'failed'",
+					Input: "join([sell.error.code, sell.error.message, nodes.sell.status, odd.error.code], ' ')",
+				},
 			}},
 			plugins.Workflow{Name: "spent", Nodes: []plugins.Node{{ID: "spend", Agent: "spender", ContinueOnError: true}}})
 		s := b.startWorkflow("main", "flow", "go")
@@ -232,7 +238,7 @@ func TestNodeFailure_IsCaught(t *testing.T) {
 	})
 }
 
-// The answer to the question of a node is its output. What is declined or has expired does what the node says.
+// The answer to the question of a node is its output. A declined one has the effect that the node says.
 func TestNodeAsk_HasTheAnswer(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, path string) {
@@ -280,4 +286,39 @@ func TestNodeAsk_HasTheAnswer(t *testing.T) {
 			checkLog(t, b.log(thread))
 		}
 	})
+}
+
+// A wait of one node ends while another one asks: the question stays, and expires on its own.
+func TestNodeAsk_BesideAWait(t *testing.T) {
+	t.Parallel()
+	b := open(t, runtime.Config{}, answering("echo", func(q string) string { return q }), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+		{ID: "sure", Ask: &plugins.Ask{Output: "'nobody'"}, Approver: plugins.Approver{Message: "'Sure?'", Expires: 8 * time.Second}},
+		{ID: "pause", Wait: plugins.NodeWait{For: 3 * time.Second}},
+		{ID: "paused", Agent: "echo", Needs: []string{"pause"}},
+		{ID: "shown", Agent: "echo", Needs: []string{"sure", "paused"}, Input: "sure.output"},
+	}})
+	s := b.startWorkflow("main", "flow", "go")
+	for !slices.Contains(b.states(s.RunID), "paused COMPLETED") {
+		<-tick()
+	}
+	if run := b.wait(s.RunID, runtime.Waiting); run.Parked() {
+		t.Error("it is parked though it asks")
+	}
+	if got := b.states(s.RunID); !slices.Equal(got, []string{"pause COMPLETED", "paused COMPLETED", "shown PENDING", "sure WAITING"}) {
+		t.Errorf("the nodes are %v", got)
+	}
+	if run := b.wait(s.RunID, runtime.Completed); *run.OutputSummary != "nobody" {
+		t.Errorf("the answer is %q", *run.OutputSummary)
+	}
+	log := b.log("main")
+	checkLog(t, log)
+	asked := make(map[string]bool)
+	for _, r := range log {
+		if end, ok := r.Event.(agui.RunFinished); ok && end.Outcome.Type == agui.OutcomeInterrupt {
+			asked[end.Outcome.Interrupts[0].ID] = true
+		}
+	}
+	if len(asked) != 1 {
+		t.Errorf("it asks %d questions", len(asked))
+	}
 }

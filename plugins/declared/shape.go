@@ -224,7 +224,7 @@ type Ask struct {
 	Else    *Else           `yaml:"else" doc:"What a declined or expired question does."`
 }
 
-// Who returns the approver who may answer a, nil for a nil Ask.
+// Who returns the approver of answers to a, nil for a nil Ask.
 func (a *Ask) Who() *Approver {
 	if a == nil {
 		return nil
@@ -244,7 +244,7 @@ func (a *Ask) plugins() *plugins.Ask {
 	return p
 }
 
-// Else is what a question without an answer does.
+// Else is the effect of a question that is declined or has expired.
 type Else struct {
 	Fail   bool       `yaml:"fail" doc:"true (the default): the node fails with unanswered."`
 	Skip   bool       `yaml:"skip" doc:"true: the node is skipped."`

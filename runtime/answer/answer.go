@@ -139,7 +139,7 @@ type Taken struct {
 	MessageID string           `json:"messageId,omitempty"` // of the client's tool message, when that is the answer
 
 	result *agui.ToolOutput // the output in the message
-	by     string           // the user who has given it
+	by     string           // its user
 }
 
 // takenFrom stamps an answer with its author and time. by is nil for the server's own answer to an expired interrupt.

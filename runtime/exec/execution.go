@@ -150,7 +150,7 @@ func (x *execution) judge(out *nodeOutput) error {
 	return err
 }
 
-// scene returns what the node's expressions are evaluated on.
+// scene returns the values on which the node's expressions are evaluated.
 func (x *execution) scene() *plan.Scene {
 	x.l.out.mu.Lock()
 	defer x.l.out.mu.Unlock()

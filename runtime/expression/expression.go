@@ -34,7 +34,7 @@ var (
 	errDepth = fmt.Errorf("its values nest deeper than %d levels", MaxDepth)
 )
 
-// Now is the name in an environment of what now() returns. Without it now() is the time of its first call in an evaluation.
+// Now is the name of the result of now() in an environment. Without it now() is the time of its first call in an evaluation.
 const Now = "now()"
 
 // IsReserved reports whether a name is a function or a word of the language.

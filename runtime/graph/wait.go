@@ -76,7 +76,7 @@ func nextClock(m []string, now time.Time) (time.Time, error) {
 	}
 }
 
-// localTime returns the first time at which clocks in the zone show what wall shows in UTC. If they skip it, that is the time of the skip.
+// localTime returns the first time at which clocks in the zone show the time that wall has in UTC. If they skip it, that is the time of the skip.
 func localTime(wall time.Time, zone *time.Location) time.Time {
 	const day = 24 * time.Hour // clocks are changed at most once in two
 	var skip time.Time

@@ -27,7 +27,7 @@ const (
 // Given is the record of the answer to the question of a node.
 type Given struct {
 	plugins.Answer
-	By string `json:"by,omitempty"` // the user who has given it
+	By string `json:"by,omitempty"` // its user
 }
 
 // lastSegment returns the last segment of a place.
