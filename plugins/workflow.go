@@ -81,8 +81,8 @@ func (w Workflow) checkAcyclic() error {
 //	state            the thread's state, an object
 //	nodes.<id>       the result of a needed node, or of one that it needs in turn: {status, answer, output}, status
 //	                 "COMPLETED", "FAILED" or "SKIPPED"
-//	<id>             the same with the status of the output: "success", "partial_success", "failed" or
-//	                 "skipped"
+//	<id>             the same with the status of the output: "success", "partial_success", "failed", "skipped" or
+//	                 "expired"
 //	<id>.round       of a node with Repeat: how many rounds it had
 //	<id>.by          of a node with Ask: the user of the answer, empty if it is not known
 //	<id>.error       of a node with ContinueOnError: {code, message}, both empty unless it has failed
@@ -147,6 +147,10 @@ func (n *Node) validate() error {
 		return fmt.Errorf("repeat needs Until, and a Max of up to %d", MaxRounds)
 	case n.Wait.For < 0 || n.Wait.For > 0 && n.Wait.Until != "":
 		return errors.New("must wait for a time above 0, or until one")
+	case n.Wait.Event == "" && n.Wait.Within != 0 || n.Wait.Within < 0:
+		return errors.New("a wait has Within above 0 for an event")
+	case n.Wait.Event != "" && (len(does) > 0 || n.Wait.For != 0 || n.Wait.Until != "" || !IsEventName(n.Wait.Event)):
+		return errors.New("a wait for an event is a node of its own: with the name of the event, which has 1 to 100 letters, digits and _ - . :")
 	case n.Timeout < 0:
 		return errors.New("timeout is negative")
 	case n.Retry.Retries < 0 || n.Retry.Initial < 0 || n.Retry.Max < 0:
@@ -179,12 +183,16 @@ const (
 	MaxRounds     = 100
 )
 
-// NodeWait is a wait of a node, as [Run.Sleep] and [Run.SleepUntil] do it, by one of its fields.
+// NodeWait is a wait of a node, as [Run.Sleep], [Run.SleepUntil] and [Run.WaitFor] do it: it has For, Until or Event.
 type NodeWait struct {
 	For time.Duration `json:",omitempty"`
 	// Until is an expression for the end: a time or an RFC 3339 text; a time of day in a zone, such as "09:00 Europe/Berlin", for the
 	// next one; or a duration. A time of day that summer time skips is the first one behind it, one that occurs twice the first.
 	Until string `json:",omitempty"`
+	// Event is the name of an event from outside. The node is a wait alone, whose output is the event's payload, or nil with the status
+	// "expired" if none has come within the time Within, default LongestWait.
+	Event  string        `json:",omitempty"`
+	Within time.Duration `json:",omitempty"`
 }
 
 // ParseDuration is [time.ParseDuration] with days of 24 hours before the other units: 2d, 1d12h.

@@ -75,6 +75,31 @@ func TestNodeWait_IsComputedOnce(t *testing.T) {
 }
 
 // A wait that cannot be computed, or is too long, fails its run. A short one does not park.
+// A node waits for an event over the death of its server, and has its payload, or the status expired.
+func TestNodeWait_ForAnEvent(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, path string) {
+		t.Parallel()
+		echo := answering("echo", func(q string) string { return q })
+		b := openAt(t, path, runtime.Config{}, echo, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+			{ID: "paid", Wait: plugins.NodeWait{Event: "paid"}},
+			{ID: "sent", Wait: plugins.NodeWait{Event: "sent", Within: 3 * time.Second}, Needs: []string{"paid"}},
+			{ID: "shown", Agent: "echo", Needs: []string{"sent"}, Input: "string(paid.output.amount) + paid.status + sent.status + (sent.output == nil ? '' : '!')"},
+		}})
+		s := b.startWorkflow("main", "flow", "go")
+		run := b.wait(s.RunID, runtime.Waiting)
+		if wait := b.Logs.WaitOf(t.Context(), &run); wait == nil || wait.Reason != "event" || wait.Name != "paid" {
+			t.Errorf("it waits for %+v", wait)
+		}
+		b.crash()
+		b.sent(s.RunID, "paid", `{"amount": 7}`, true)
+		if run := b.wait(s.RunID, runtime.Completed); *run.OutputSummary != "7successexpired" {
+			t.Errorf("it says %q", *run.OutputSummary)
+		}
+		checkLog(t, b.log("main"))
+	})
+}
+
 func TestNodeWait_Limits(t *testing.T) {
 	t.Parallel()
 	wait := func(name string, w plugins.NodeWait) plugins.Workflow {

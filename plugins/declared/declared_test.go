@@ -103,6 +103,7 @@ workflows:
         wait: {until: "'09:00 Europe/Berlin'"}
         approval: required
       pause: {wait: {for: 1d12h}}
+      paid: {wait: {event: paid, within: 2d}}
       choice: {ask: {message: "'Which?'", schema: {type: string}, by: operator, not: requester, expires: 2d, else: {output: "'none'"}}, wait: {for: 1m}}
 `
 
@@ -145,6 +146,7 @@ func TestLoad_ReadsAllKeys(t *testing.T) {
 					`, "deep": {"list": [(query` + "\n)" + `, nil]}}`,
 			},
 			{ID: "pause", Wait: plugins.NodeWait{For: 36 * time.Hour}},
+			{ID: "paid", Wait: plugins.NodeWait{Event: "paid", Within: 48 * time.Hour}},
 			{
 				ID: "choice", Ask: &plugins.Ask{Schema: []byte(`{"type":"string"}`), Output: "'none'"}, Wait: plugins.NodeWait{For: time.Minute},
 				Approver: plugins.Approver{By: "operator", NotRequester: true, Message: "'Which?'", Expires: 48 * time.Hour},
@@ -264,8 +266,8 @@ func TestLoad_ErrorsHavePositions(t *testing.T) {
 		{"approver's question", "mcp:\n  f: {command: [x], approval: [a], approver: {message: argz.to}}\n", `mcp.f.approver.message: unknown name argz`},
 		{"retry", flow("      n: {agent: echo, retry: often}\n"), `retry: want a whole number`},
 		{"a word as id", flow("      count: {agent: echo}\n"), "4:7: workflows.w.nodes.count: count is a word of expressions: choose another id"},
-		{"no wait", flow("      n: {wait: {}}\n"), "workflows.w.nodes.n.wait: for or until is missing"},
-		{"two waits", flow("      n: {wait: {for: 1d, until: query}}\n"), "workflows.w.nodes.n.wait: want one of for or until, got for and until"},
+		{"no wait", flow("      n: {wait: {}}\n"), "workflows.w.nodes.n.wait: event, for or until is missing"},
+		{"two waits", flow("      n: {wait: {for: 1d, until: query}}\n"), "workflows.w.nodes.n.wait: want one of event, for or until, got for and until"},
 		{"wait's time", flow("      n: {agent: echo, wait: {until: quary}}\n"), "4:38: workflows.w.nodes.n.wait.until: unknown name quary (1:1)"},
 		{"wait's duration", flow("      n: {wait: {for: 1d-2h}}\n"), `wait.for: want a duration such as 1m30s, got "1d-2h"`},
 		{"retry's number", flow("      n: {agent: echo, retry: {on: [busy]}}\n"), "n.retry: max is missing"},

@@ -115,7 +115,7 @@ func alternatives(t reflect.Type) (one []map[string]any) {
 		reflect.TypeFor[Server](): {"command", "url"},
 		reflect.TypeFor[Node]():   {"agent", "tool", "ask"},
 		reflect.TypeFor[Else]():   {"fail", "skip", "output"},
-		reflect.TypeFor[Wait]():   {"for", "until"},
+		reflect.TypeFor[Wait]():   {"for", "until", "event"},
 		reflect.TypeFor[Guard]():  {"agent", "tool", "expr"},
 	}
 	for _, key := range keys[t] {

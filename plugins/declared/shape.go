@@ -210,7 +210,7 @@ type Node struct {
 	Repeat   *Repeat       `yaml:"repeat" doc:"The node is executed in rounds until an expression is true."`
 	Timeout  time.Duration `yaml:"timeout" doc:"Time limit of one execution, default timeouts.step."`
 	Ask      *Ask          `yaml:"ask" doc:"A question to a person, whose answer is the node's output."`
-	Wait     *Wait         `yaml:"wait" doc:"A wait for a time before the approval and the call. A node may be a wait alone."`
+	Wait     *Wait         `yaml:"wait" doc:"A wait for a time or an event before the approval and the call. A node may be a wait alone."`
 	Approval *Approval     `yaml:"approval" doc:"required, or a mapping of who may approve and what they see: the run waits for a person's approval before the node."`
 }
 
@@ -282,10 +282,12 @@ func (r *Repeat) plugins() (p plugins.Repeat) {
 	return plugins.Repeat{Until: string(r.Until), Max: r.Max, Fail: r.OnMax == "fail"}
 }
 
-// Wait is a wait for a time. It has For or Until.
+// Wait is a wait for a time or an event. It has For, Until or Event.
 type Wait struct {
-	For   time.Duration `yaml:"for" doc:"How long to wait."`
-	Until Expression    `yaml:"until" doc:"An expression for the end: an RFC 3339 time, a time of day with a zone such as 09:00 Europe/Berlin, or a duration."`
+	For    time.Duration `yaml:"for" doc:"How long to wait."`
+	Until  Expression    `yaml:"until" doc:"An expression for the end: an RFC 3339 time, a time of day with a zone such as 09:00 Europe/Berlin, or a duration."`
+	Event  string        `yaml:"event" doc:"The name of an event from outside, for a node that is a wait alone. Its output is the payload."`
+	Within time.Duration `yaml:"within" doc:"How long to wait for the event, default and at most 365d. Then the node has the status expired."`
 }
 
 // plugins returns w as plugins have it, no wait for nil.
@@ -293,7 +295,7 @@ func (w *Wait) plugins() (p plugins.NodeWait) {
 	if w == nil {
 		return p
 	}
-	return plugins.NodeWait{For: w.For, Until: string(w.Until)}
+	return plugins.NodeWait{For: w.For, Until: string(w.Until), Event: w.Event, Within: w.Within}
 }
 
 // Approval is the need of an approval: the word required, or an Approver.

@@ -57,6 +57,22 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 	}
 }
 
+// wait checks the wait of a node.
+func (c *checker) wait(at string, n *Node) {
+	w := n.Wait
+	c.oneOf(at, map[string]bool{"event": w.Event != "", "for": w.For > 0, "until": w.Until != ""})
+	switch {
+	case w.Event != "" && !plugins.IsEventName(w.Event):
+		c.r.errorf(at+".event", "the name of an event has 1 to 100 letters, digits and _ - . : and begins with a letter, a digit or _")
+	case w.Event != "" && (n.Agent != "" || n.Tool != "" || n.Ask != nil):
+		c.r.errorf(at+".event", "a node that waits for an event has nothing else to do: make it one that others need")
+	case w.Event == "" && w.Within != 0:
+		c.r.errorf(at+".within", "is for an event")
+	case w.Within > plugins.LongestWait:
+		c.r.errorf(at+".within", "want at most 365d")
+	}
+}
+
 // approver checks who may give an approval.
 func (c *checker) approver(at string, a *Approver) {
 	if a != nil && a.Not != "" && (a.By == "" || a.By == plugins.ByUser) {
@@ -76,7 +92,7 @@ func (c *checker) node(at string, n *Node, ids []string) {
 		c.r.errorf(at+".repeat.max", "want at most %d rounds", plugins.MaxRounds)
 	}
 	if n.Wait != nil {
-		c.oneOf(at+".wait", map[string]bool{"for": n.Wait.For > 0, "until": n.Wait.Until != ""})
+		c.wait(at+".wait", n)
 	}
 	if n.Ask != nil {
 		c.ask(at+".ask", n.Ask)

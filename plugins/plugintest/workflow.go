@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,7 +23,8 @@ type WorkflowResult struct {
 }
 
 // RunWorkflow runs a workflow for its author's tests, with the agents and tools in cfg: one node after the other, each as Run does, and
-// retries at once. A wait of a node moves the clock of expressions. Questions of all nodes use cfg's Answers in order; a crash happens in each node. It fails tb if a server would refuse
+// retries at once. A wait of a node for a time moves the clock of
+// expressions. The times of Events count from the beginning of each node that waits for one. Questions of all nodes use cfg's Answers in order; a crash happens in each node. It fails tb if a server would refuse
 // the workflow at its start.
 func RunWorkflow(tb testing.TB, w plugins.Workflow, cfg Config) *WorkflowResult {
 	tb.Helper()
@@ -47,10 +49,12 @@ func RunWorkflow(tb testing.TB, w plugins.Workflow, cfg Config) *WorkflowResult 
 	output, err := graph.Play(tb.Context(), reg, w.Name, cfg.query(), cfg.Input.State, waited, func(n *graph.Node, query string) (graph.Executed, error) {
 		agent, ok := reg.Agent(n.Agent)
 		call := &toolNode{name: n.Tool, args: json.RawMessage(query)}
-		asks := &askNode{n: n, message: query}
+		asks, waits := &askNode{n: n, message: query}, &waitNode{n: n}
 		switch {
 		case n.Ask != nil:
 			agent = asks
+		case n.Wait.Event != "":
+			agent = waits
 		case !ok:
 			agent = call
 		}
@@ -64,6 +68,11 @@ func RunWorkflow(tb testing.TB, w plugins.Workflow, cfg Config) *WorkflowResult 
 			return graph.Executed{}, got.Err
 		case n.Ask != nil:
 			return graph.Executed{Answer: asks.answer, State: got.state}, nil
+		case n.Wait.Event != "":
+			if at := slices.IndexFunc(cfg.Events, func(e Event) bool { return e.Name == n.Wait.Event }); at >= 0 && !waits.got.Expired {
+				cfg.Events = slices.Delete(slices.Clone(cfg.Events), at, at+1)
+			}
+			return graph.Executed{Output: graph.Waited(waits.got), State: got.state}, nil
 		case ok:
 			raw, err := json.Marshal(&got.Output)
 			return graph.Executed{Output: raw, State: got.state}, err
@@ -94,6 +103,20 @@ func (a *askNode) Info() plugins.Info { return plugins.Info{Name: a.n.ID} }
 
 func (a *askNode) Run(ctx context.Context, run *plugins.Run) (out agui.WorkerOutput, err error) {
 	a.answer, err = run.Ask(ctx, agui.Interrupt{Reason: "input_required", Message: a.message, ResponseSchema: a.n.Ask.Schema})
+	return out, err
+}
+
+// waitNode is a node that waits for an event, as an agent.
+type waitNode struct {
+	n   *graph.Node
+	got plugins.Received
+}
+
+func (w *waitNode) Info() plugins.Info { return plugins.Info{Name: w.n.ID} }
+
+func (w *waitNode) Run(ctx context.Context, run *plugins.Run) (out agui.WorkerOutput, err error) {
+	within := cmp.Or(w.n.Wait.Within, plugins.LongestWait)
+	w.got, err = run.WaitFor(ctx, w.n.Wait.Event, plugins.Within(within))
 	return out, err
 }
 

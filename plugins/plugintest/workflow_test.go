@@ -75,6 +75,23 @@ func TestRunWorkflow_Waits(t *testing.T) {
 	}
 }
 
+// A node receives an event, or says that none has come.
+func TestRunWorkflow_WaitsForEvents(t *testing.T) {
+	book := plugins.AgentFunc("book", func(_ context.Context, run *plugins.Run) error { return say(run, run.Input.Query) })
+	flow := plugins.Workflow{Name: "order", Nodes: []plugins.Node{
+		{ID: "paid", Wait: plugins.NodeWait{Event: "paid", Within: 24 * time.Hour}},
+		{ID: "booking", Agent: "book", Needs: []string{"paid"}, Input: `paid.status == 'success' ? paid.output.name : paid.status`},
+	}}
+	cfg := plugintest.Config{Agents: []plugins.Agent{book}}
+	if res := plugintest.RunWorkflow(t, flow, cfg); res.Err != nil || res.Answer != "expired" {
+		t.Errorf("without an event: %q, %v", res.Answer, res.Err)
+	}
+	cfg.Events = []plugintest.Event{{Name: "paid", Payload: []byte(`{"name":"ann"}`), After: time.Hour}}
+	if res := plugintest.RunWorkflow(t, flow, cfg); res.Err != nil || res.Answer != "ann" {
+		t.Errorf("with an event: %q, %v", res.Answer, res.Err)
+	}
+}
+
 // Rounds, retries by code, and failures that a node catches.
 func TestRunWorkflow_RepeatsAndCatches(t *testing.T) {
 	tries := 0

@@ -160,24 +160,26 @@ func (x *execution) scene() *plan.Scene {
 // message returns the question of the node or its approval, "" for the default.
 func (x *execution) message() (string, error) { return x.scene().Message(x.limit, x.n) }
 
-// await waits for the time of the node's wait, once: it is over before the node is executed again.
-func (x *execution) await(ctx context.Context) error {
+// await waits for the time or the event of the node's wait, once: it is over before the node is executed again.
+func (x *execution) await(ctx context.Context) (got plugins.Received, err error) {
 	if !x.n.Waits() || x.st.Execution > 1 || x.st.Round > 1 {
-		return nil
+		return got, nil
 	}
 	u := plugins.Use{Place: journal.WaitPlace}
+	if x.n.Wait.Event != "" {
+		return x.s.Wait(ctx, u, plugins.Wait{Event: x.n.Wait.Event, For: cmp.Or(x.n.Wait.Within, plugins.LongestWait)})
+	}
 	m, err := x.s.em.memo(u)
 	if err != nil {
-		return err
+		return got, err
 	}
 	var wait plugins.Wait
 	if m.Output == nil {
 		if wait.Until, err = x.scene().Until(x.limit, x.n); err != nil {
-			return err
+			return got, err
 		}
 	}
-	_, err = x.s.Wait(ctx, u, wait)
-	return err
+	return x.s.Wait(ctx, u, wait)
 }
 
 // timeout returns how long one execution of a node may take, as set by the workflow or else by the agent.
@@ -213,8 +215,15 @@ func (x *execution) ask() (nodeOutput, error) {
 
 // call waits, and runs the node's worker or tool. A worker that has not returned when the grace after its timeout ends is abandoned.
 func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, error) {
-	if err := x.await(ctx); err != nil || x.n.Agent == "" && x.n.Tool == "" && x.n.Ask == nil {
+	got, err := x.await(ctx)
+	switch {
+	case err != nil:
 		return nodeOutput{}, err
+	case x.n.Wait.Event != "":
+		out := graph.Waited(got)
+		return nodeOutput{text: data.Clip(graph.Answer(out), data.MaxShown), json: out}, nil
+	case x.n.Agent == "" && x.n.Tool == "" && x.n.Ask == nil:
+		return nodeOutput{}, nil
 	}
 	if x.n.Ask != nil {
 		return x.ask()

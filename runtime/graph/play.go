@@ -84,6 +84,11 @@ func (p *player) play(ctx context.Context, n *Node, row *data.Node) error {
 		if err != nil {
 			return err
 		}
+		if n.Wait.Event != "" {
+			out, err := p.execute(n, "")
+			row.Status, row.Output = data.Completed, out.Output
+			return err
+		}
 		if n.Waits() && row.Round <= 1 {
 			now := p.now()
 			until, err := n.Until(ctx, p.env, now)

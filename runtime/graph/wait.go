@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -9,10 +10,22 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Waits reports whether the node has a wait.
 func (n *Node) Waits() bool { return n.Wait != plugins.NodeWait{} }
+
+// Waited returns the output of a node that has waited for an event.
+func Waited(got plugins.Received) json.RawMessage {
+	if got.Expired {
+		return json.RawMessage(`{"status":"expired","result":null}`)
+	}
+	text := string(got.Payload)
+	_ = json.Unmarshal(got.Payload, &text)
+	return data.MustJSON(&agui.WorkerOutput{Status: agui.StatusSuccess, Answer: text, Result: got.Payload})
+}
 
 // Until returns the end of the node's wait, if it begins now.
 func (n *Node) Until(ctx context.Context, env func() map[string]any, now time.Time) (time.Time, error) {
