@@ -79,6 +79,8 @@ func (w Workflow) checkAcyclic() error {
 //	                 "COMPLETED" or "SKIPPED"
 //	<id>             the same with the status of the output: "success", "partial_success" or "skipped"
 //
+// Map says what a node with a list has in addition.
+//
 // Any other name in an expression is an error at the server's start; members of state and outputs are not checked. ${NAME}
 // is the value of an environment variable, which the definition does not show.
 //
@@ -95,6 +97,9 @@ type Node struct {
 	// Input computes an agent's query (a string, or any other value as JSON) or a tool's arguments (an object). By
 	// default an agent gets the run's query joined with the answers of the needed nodes, and a tool gets {}.
 	Input string
+
+	// Map executes the node for each item of a list.
+	Map *Map `json:",omitempty"`
 
 	Timeout time.Duration // of one execution; 0 means the server's default
 	Retry   Retry
@@ -119,7 +124,7 @@ func (n *Node) validate() error {
 	case n.Retry.Retries < 0 || n.Retry.Initial < 0 || n.Retry.Max < 0:
 		return errors.New("retry is negative")
 	}
-	return n.Approver.Validate()
+	return errors.Join(n.Map.validate(), n.Approver.Validate())
 }
 
 // Retry is the policy for executing a node again after a retryable error.

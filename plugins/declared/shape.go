@@ -205,9 +205,27 @@ type Node struct {
 	Needs    []string      `yaml:"needs" doc:"Nodes that must end first."`
 	When     Expression    `yaml:"when" doc:"An expression; the node is skipped unless it is true."`
 	Input    *Input        `yaml:"input" doc:"An expression, or a mapping of expressions: an agent's query or a tool's arguments."`
+	Map      *Map          `yaml:"map" doc:"A list: the node is executed for each of its items, as steps of the run."`
 	Retry    int           `yaml:"retry" doc:"Maximum number of retries after a retryable failure."`
 	Timeout  time.Duration `yaml:"timeout" doc:"Time limit of one execution, default timeouts.step."`
 	Approval *Approval     `yaml:"approval" doc:"required, or a mapping of who may approve and what they see: the run waits for a person's approval before the node."`
+}
+
+// Map is the list of a node that is executed for each item.
+type Map struct {
+	Over  Expression `yaml:"over" doc:"An expression for the list, of up to 100 items. It is evaluated once, when the node begins."`
+	As    string     `yaml:"as" doc:"The item's name in key and in the node's input, default item. Without an input the item itself is the input."`
+	Key   Expression `yaml:"key" doc:"An expression for the item's key, a string or a number, default its index from 0. Keys must differ."`
+	Max   int        `yaml:"max" doc:"Items at once, 1 to 100, default 8. An item that waits counts."`
+	Items string     `yaml:"items" enum:"fail,collect,skip" doc:"What a failed item does: fail, the default, fails the node and stops the others; collect puts null in its place; skip leaves it out."`
+}
+
+// plugins returns m as plugins have it. A nil Map is none.
+func (m *Map) plugins() *plugins.Map {
+	if m == nil {
+		return nil
+	}
+	return &plugins.Map{Over: string(m.Over), As: m.As, Key: string(m.Key), Max: m.Max, OnError: m.Items}
 }
 
 // Approval is the need of an approval: the word required, or an Approver.

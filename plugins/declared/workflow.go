@@ -33,9 +33,10 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 		c.node(p, n, ids)
 		c.input(p+".input", n)
 		c.approver(p+".approval", n.Approval.Who())
+		c.mapOf(p+".map", n.Map)
 		sound = sound && len(c.r.errs) == before
 		flow.Nodes = append(flow.Nodes, plugins.Node{
-			ID: id, Agent: n.Agent, Tool: n.Tool, Needs: n.Needs, When: string(n.When), Input: n.Input.expression(),
+			ID: id, Agent: n.Agent, Tool: n.Tool, Needs: n.Needs, When: string(n.When), Input: n.Input.expression(), Map: n.Map.plugins(),
 			Timeout: n.Timeout, Retry: plugins.Retry{Retries: n.Retry}, Approval: n.Approval != nil, Approver: n.Approval.Who().Plugins(),
 		})
 	}
@@ -52,6 +53,17 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 			return
 		}
 		c.workflows[name] = flow
+	}
+}
+
+// mapOf checks a node's map, but for its expressions.
+func (c *checker) mapOf(at string, m *Map) {
+	switch {
+	case m == nil:
+	case m.Over == "" && !c.r.wrong(at, at+".over"):
+		c.r.errorf(at, "over is missing: the list")
+	case m.Max < 0 || m.Max > plugins.MaxItems:
+		c.r.errorf(at+".max", "want 1 to %d", plugins.MaxItems)
 	}
 }
 
@@ -147,6 +159,16 @@ func (c *checker) expressions(at string, names graph.Names, n *Node, ids []strin
 	}
 	if err := names.CheckWhen(string(n.When)); err != nil {
 		c.r.errorf(at+".when", "%s", expressionError(err, ids))
+	}
+	if n.Map != nil {
+		var err error
+		if _, names, err = names.Over(n.Map.plugins()); err != nil {
+			c.r.errorf(at+".map.over", "%s", expressionError(err, ids))
+			return
+		}
+		if err := names.CheckInput(string(n.Map.Key)); err != nil {
+			c.r.errorf(at+".map.key", "%s", expressionError(err, ids))
+		}
 	}
 	if n.Input == nil {
 		return

@@ -15,6 +15,7 @@ import (
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/checker"
+	"github.com/expr-lang/expr/checker/nature"
 	"github.com/expr-lang/expr/conf"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
@@ -62,6 +63,33 @@ func Compile(code string, names types.Map, condition bool, getenv func(string) (
 	}
 	return &Program{tree}, nil
 }
+
+// Element returns the type of the elements of the list that the expression computes, any if it is not known.
+func (p *Program) Element() (types.Type, error) {
+	switch n := p.tree.Node.Nature(); {
+	case n.IsUnknown(nil):
+		return types.Any, nil
+	case !n.IsArray():
+		return nil, fmt.Errorf("want a list, got %s", n)
+	default:
+		return element{n.Elem(nil)}, nil
+	}
+}
+
+// element is a type that the checker has found.
+type element struct{ nature nature.Nature }
+
+func (e element) Nature() nature.Nature   { return e.nature }
+func (e element) Equal(t types.Type) bool { return e.String() == t.String() }
+func (e element) String() string          { return e.nature.String() }
+
+// Reserved reports whether a name means something in the language, so that no variable can have it.
+func Reserved(name string) bool {
+	_, function := functions[name]
+	return function || slices.Contains(loops, name) || slices.Contains(words, name)
+}
+
+var words = strings.Fields("and or not in matches contains startsWith endsWith let if else true false nil")
 
 // Run evaluates the expression. Its value consists of nil, bool, int, float64, json.Number for a number that neither holds,
 // string, []any, map[string]any and times. A long evaluation fails with ctx's cause when ctx is done.

@@ -29,10 +29,11 @@ type Graph struct {
 	Nodes      []*Node
 }
 
-// Node is one node of a graph.
+// Node is one node of a graph, or of the node's map the whole or an item.
 type Node struct {
 	plugins.Node
-	when, input, message *expression.Program // nil if empty
+	Item                            *Item               // of the map, nil for the whole
+	when, input, message, over, key *expression.Program // nil if empty
 }
 
 // Compile compiles a registry's workflows and tool schemas.
@@ -163,7 +164,16 @@ func compileWorkflow(w plugins.Workflow, outputs Outputs) (*Graph, error) {
 		if node.when, err = scope.compile(n.When, true); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: when: %w", w.Name, n.ID, err)
 		}
-		if node.input, err = scope.compile(n.Input, false); err != nil {
+		inner := scope
+		if n.Map != nil {
+			if node.over, inner, err = scope.Over(n.Map); err != nil {
+				return nil, fmt.Errorf("workflow %s, node %s: map: over: %w", w.Name, n.ID, err)
+			}
+			if node.key, err = inner.compile(n.Map.Key, false); err != nil {
+				return nil, fmt.Errorf("workflow %s, node %s: map: key: %w", w.Name, n.ID, err)
+			}
+		}
+		if node.input, err = inner.compile(n.Input, false); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: input: %w", w.Name, n.ID, err)
 		}
 		if node.message, err = scope.compile(n.Approver.Message, false); err != nil {
@@ -179,15 +189,32 @@ type Names struct{ all types.Map }
 
 // ScopeOf returns the names available to the expressions of a workflow's node. outputs can be nil.
 func ScopeOf(w plugins.Workflow, node string, outputs Outputs) Names {
-	typed, found := make(map[string]types.Type), Before(w, node)
+	nodes, scope, found := make(types.Map), make(types.Map), Before(w, node)
 	for i := range w.Nodes {
 		if n := &w.Nodes[i]; found[n.ID] {
-			if typed[n.ID] = types.Any; outputs != nil {
-				typed[n.ID] = typeOf(outputs(n))
+			output := types.Type(types.Any)
+			if outputs != nil {
+				output = typeOf(outputs(n))
 			}
+			nodes[n.ID] = typeOfNode(n, output)
+			scope[n.ID] = nodes[n.ID]
 		}
 	}
-	return Names{scopeTypes(typed)}
+	scope["query"], scope["state"], scope["nodes"] = types.String, types.Map{types.Extra: types.Any}, nodes
+	return Names{scope}
+}
+
+// typeOfNode returns the type of Scope's member for a node whose executions have an output of a type. Compiling an expression with another
+// name fails.
+func typeOfNode(n *plugins.Node, output types.Type) types.Map {
+	seen := types.Map{"status": types.String, "answer": types.String, "output": output}
+	if n.Map != nil {
+		list := types.Array(output)
+		seen["output"], seen["items"], seen["errors"] = list, list, types.Array(types.Map{
+			"key": types.String, "index": types.Int, "code": types.String, "message": types.String,
+		})
+	}
+	return seen
 }
 
 // CheckWhen checks a condition.
@@ -225,18 +252,6 @@ func Before(w plugins.Workflow, id string) map[string]bool {
 	return found
 }
 
-// scopeTypes returns the types of Scope for a node behind nodes with outputs of the given types. Compiling an expression with
-// another name fails.
-func scopeTypes(outputs map[string]types.Type) types.Map {
-	nodes, scope := make(types.Map, len(outputs)), make(types.Map, len(outputs)+3)
-	for id, output := range outputs {
-		seen := types.Map{"status": types.String, "answer": types.String, "output": output}
-		nodes[id], scope[id] = seen, seen
-	}
-	scope["query"], scope["state"], scope["nodes"] = types.String, types.Map{types.Extra: types.Any}, nodes
-	return scope
-}
-
 // typeOf returns the type of values of a schema, as far as expressions need it: the names of members. A schema that leaves its
 // members open, or composes them of others, has any.
 func typeOf(schema json.RawMessage) types.Type {
@@ -246,7 +261,10 @@ func typeOf(schema json.RawMessage) types.Type {
 	}
 	var typ string
 	var properties map[string]json.RawMessage
-	if json.Unmarshal(s["type"], &typ) != nil || typ != "object" || json.Unmarshal(s["properties"], &properties) != nil {
+	if json.Unmarshal(s["type"], &typ) == nil && typ == "array" {
+		return types.Array(typeOf(s["items"]))
+	}
+	if typ != "object" || json.Unmarshal(s["properties"], &properties) != nil {
 		return types.Any
 	}
 	open := s["additionalProperties"] != nil && string(s["additionalProperties"]) != "false"

@@ -63,7 +63,9 @@ func firstLine(err error) string {
 }
 
 // Computes reports whether the node has an expression over the results of nodes.
-func (n *Node) Computes() bool { return n.when != nil || n.input != nil || n.message != nil }
+func (n *Node) Computes() bool {
+	return n.when != nil || n.input != nil || n.message != nil || n.over != nil
+}
 
 // Scope returns the variables of expressions.
 func Scope(query string, state json.RawMessage, nodes map[string]*data.Node) map[string]any {
@@ -78,8 +80,12 @@ func Scope(query string, state json.RawMessage, nodes map[string]*data.Node) map
 		}
 		answer := Answer(n.Output)
 		out, _ := expression.Decode(Result(n.Output)) // nil if there is none
-		seen[id] = map[string]any{"status": string(n.Status), "answer": answer, "output": out}
-		scope[id] = map[string]any{"status": outputStatus(n), "answer": answer, "output": out}
+		at, short := map[string]any{"status": string(n.Status), "answer": answer, "output": out}, map[string]any{"status": outputStatus(n), "answer": answer, "output": out}
+		if n.Map != nil {
+			at["items"], at["errors"] = out, errorsOf(n.Output)
+			short["items"], short["errors"] = out, at["errors"]
+		}
+		seen[id], scope[id] = at, short
 	}
 	scope["query"], scope["state"], scope["nodes"] = query, st, seen
 	return scope
@@ -141,6 +147,9 @@ func Answer(output json.RawMessage) string {
 // Query returns a node's input: the value of its mapping, or the run's query with the answers of the needed nodes. A
 // tool without a mapping gets none.
 func (n *Node) Query(ctx context.Context, run string, env func() map[string]any, nodes map[string]*data.Node) (string, error) {
+	if n.Item != nil {
+		return n.Item.Input, nil
+	}
 	if n.input == nil {
 		if n.Tool != "" {
 			return "{}", nil
@@ -153,7 +162,12 @@ func (n *Node) Query(ctx context.Context, run string, env func() map[string]any,
 		}
 		return strings.Join(parts, "\n\n"), nil
 	}
-	v, err := n.input.Run(ctx, env())
+	return n.text(ctx, n.input, env(), "input mapping")
+}
+
+// text returns the value of one of the node's expressions: a string, or any other value as JSON.
+func (n *Node) text(ctx context.Context, program *expression.Program, env map[string]any, what string) (string, error) {
+	v, err := program.Run(ctx, env)
 	if err != nil && ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
@@ -165,7 +179,7 @@ func (n *Node) Query(ctx context.Context, run string, env func() map[string]any,
 		raw, err = expression.Encode(v)
 	}
 	if err != nil {
-		return "", &plugins.Error{Code: "bad_input", Message: fmt.Sprintf("Node %s: the input mapping failed: %s", n.ID, firstLine(err))}
+		return "", &plugins.Error{Code: "bad_input", Message: fmt.Sprintf("Node %s: the %s failed: %s", n.ID, what, firstLine(err))}
 	}
 	return string(raw), nil
 }

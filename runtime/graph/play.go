@@ -7,6 +7,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 )
 
@@ -43,21 +44,56 @@ func Play(ctx context.Context, reg *host.Registry, name, query string, state jso
 				row.Status = data.Skipped
 				continue
 			}
-			in, err := n.Query(ctx, query, env, rows)
+			if n.Map != nil {
+				row.Map = new(data.MapProgress)
+				row.Output, state, err = n.playItems(ctx, env, state, execute)
+			} else if in, queryErr := n.Query(ctx, query, env, rows); queryErr == nil {
+				row.Output, state, err = n.play(in, execute)
+			} else {
+				err = queryErr
+			}
 			if err != nil {
 				return nil, err
 			}
-			out, err := execute(n, in)
-			for retries := 0; retries < n.Retry.Retries && isRetryable(err); retries++ {
-				out, err = execute(n, in)
-			}
-			if err != nil {
-				return nil, err
-			}
-			row.Status, row.Output, state = data.Completed, out.Output, out.State
+			row.Status = data.Completed
 		}
 	}
 	return g.Output(rows), nil
+}
+
+// play executes a node, with its retries.
+func (n *Node) play(query string, execute func(n *Node, query string) (Executed, error)) (json.RawMessage, json.RawMessage, error) {
+	out, err := execute(n, query)
+	for retries := 0; retries < n.Retry.Retries && isRetryable(err); retries++ {
+		out, err = execute(n, query)
+	}
+	return out.Output, out.State, err
+}
+
+// playItems executes the items of a node's map.
+func (n *Node) playItems(ctx context.Context, env func() map[string]any, state json.RawMessage, execute func(n *Node, query string) (Executed, error)) (json.RawMessage, json.RawMessage, error) {
+	list, err := n.Items(ctx, env)
+	if err != nil {
+		return nil, state, err
+	}
+	items, ended := n.Unfold(list), make([]*Ended, len(list))
+	for i, item := range items {
+		ended[i] = &Ended{Error: item.Item.Error}
+		if ended[i].Error != nil {
+			continue
+		}
+		out, after, err := item.play(item.Item.Input, execute)
+		shown, ok := errors.AsType[*plugins.Error](err)
+		switch {
+		case err == nil:
+			ended[i].Output, state = out, after
+		case ok && item.Tolerates():
+			ended[i].Error = &agui.OutputError{Code: shown.Code, Message: shown.Message}
+		default:
+			return nil, state, err
+		}
+	}
+	return n.Output(items, ended), state, nil
 }
 
 func isRetryable(err error) bool {

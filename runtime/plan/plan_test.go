@@ -109,7 +109,7 @@ func TestPlan_DueNodesHaveWhatTheyNeed(t *testing.T) {
 func TestPlan_CountsKeptNodes(t *testing.T) {
 	t.Parallel()
 	kept := func(id string) plan.Kept {
-		return plan.Kept{Node: data.Node{RunKey: 1, NodeID: id, Status: data.Completed}, Step: data.Step{RunKey: 1, Number: 9, NodeID: id, Status: data.Completed}}
+		return plan.Kept{Node: data.Node{RunKey: 1, NodeID: id, Status: data.Completed}, Steps: []data.Step{{RunKey: 1, Number: 9, NodeID: id, Name: id, Status: data.Completed}}}
 	}
 	p, run, rows := begun(kept("gone"), kept("a"))
 	check(t, "rows", shown(rows), "node a COMPLETED, node b PENDING, node c PENDING, step 1 of a COMPLETED")
