@@ -256,7 +256,7 @@ func TestLoad_ErrorsHavePositions(t *testing.T) {
 		{"item outside of a map", flow("      n: {agent: echo, map: {over: state.topics}, when: item == 1}\n"), `n.when: unknown name item`},
 		{"too many items at once", flow("      n: {agent: echo, map: {over: state.topics, max: 101}}\n"), `n.map.max: want 1 to 100`},
 		{"map of runs", flow("      n: {agent: echo, map: {over: state.topics, runs: true}}\n"), `n.map.runs: there is no such key`},
-		{"item's member", flow("      m: {agent: echo, map: {over: state.topics}}\n      n: {agent: echo, needs: [m], input: 'm.errors[0].text'}\n"), `no field text`},
+		{"item's member", flow("      m: {agent: echo, map: {over: state.topics}}\n      n: {agent: echo, needs: [m], input: 'm.errors[0].text'}\n"), `n.input: unknown field text`},
 		{"retry", flow("      n: {agent: echo, retry: often}\n"), `retry: want a whole number`},
 		{"when", flow("      n: {agent: echo, when: 'quary == 1'}\n"), "4:30: workflows.w.nodes.n.when: unknown name quary (1:1)"},
 		{"when's type", flow("      n: {agent: echo, when: 'query'}\n"), "expected bool, but got string"},

@@ -161,6 +161,9 @@ func (c *checker) expressions(at string, names graph.Names, n *Node, ids []strin
 		c.r.errorf(at+".when", "%s", expressionError(err, ids))
 	}
 	if n.Map != nil {
+		if n.Map.Over == "" { // which mapOf says
+			return
+		}
 		var err error
 		if _, names, err = names.Over(n.Map.plugins()); err != nil {
 			c.r.errorf(at+".map.over", "%s", expressionError(err, ids))
