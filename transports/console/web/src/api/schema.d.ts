@@ -176,7 +176,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List a run's steps */
+        /**
+         * List a run's steps
+         * @description Each item of a node's map is a step of its own.
+         */
         get: operations["listSteps"];
         put?: never;
         post?: never;
@@ -3624,6 +3627,15 @@ export interface components {
             progress: number;
             /** @description Progress messages of the node. */
             messages: string[];
+            /** @description The items of the node's map. Null without a map, and until it begins. */
+            map: {
+                /** @description All items. */
+                items: number;
+                /** @description Those that have succeeded. */
+                done: number;
+                /** @description Those that have failed. */
+                failed: number;
+            } | null;
             /**
              * Format: date-time
              * @description Start time. Null until the node starts.
@@ -4240,25 +4252,25 @@ export interface components {
                  */
                 timestamp: string | null;
             };
-            /** @description Why the run is not executing. Present only while it is QUEUED or has no execution slot. */
+            /** @description Why the run is not executing. Present only while it is QUEUED, has no execution slot, or waits for a time. */
             waiting?: {
                 /**
-                 * @description `thread_busy`: another run of the thread executes. `thread_waiting`: another run of the thread waits for an answer. `user_limit`, `project_limit`, `agent_limit`, `server_limit`: the number or total size of concurrent runs is at its limit. `provider_pace`: the model's provider accepts no calls at present, so the run has lent its slot. `no_server`: no server executes runs of this agent.
+                 * @description `thread_busy`: another run of the thread executes. `thread_waiting`: another run of the thread waits for an answer. `user_limit`, `project_limit`, `agent_limit`, `server_limit`: the number or total size of concurrent runs is at its limit. `provider_pace`: the model's provider accepts no calls at present, so the run has lent its slot. `no_server`: no server executes runs of this agent. `time`: the run waits until a time of its own.
                  * @enum {string}
                  */
-                reason: "thread_busy" | "thread_waiting" | "user_limit" | "project_limit" | "agent_limit" | "server_limit" | "provider_pace" | "no_server";
+                reason: "thread_busy" | "thread_waiting" | "user_limit" | "project_limit" | "agent_limit" | "server_limit" | "provider_pace" | "no_server" | "time";
                 /** @description The run of the same thread that goes first. */
                 behind?: string;
                 /** @description Place among the thread's queued runs, or among the user's threads whose next run is queued. 1 is next. */
                 position?: number;
                 /**
                  * Format: date-time
-                 * @description When the run was queued, lent its slot, or asked to have it back.
+                 * @description When the run was queued, lent its slot, asked to have it back, or began to wait.
                  */
                 since: string;
                 /**
                  * Format: date-time
-                 * @description With `provider_pace`: when the provider accepts calls again, if known. With `no_server`: when the run fails if no server offers its agent.
+                 * @description With `provider_pace`: when the provider accepts calls again, if known. With `no_server`: when the run fails if no server offers its agent. With `time`: when the run goes on.
                  */
                 until?: string;
             };
@@ -5435,6 +5447,13 @@ export interface components {
             stepNumber: number;
             /** @description The node. */
             nodeId: string;
+            /** @description The item of the node's map. Null without a map. */
+            item: {
+                /** @description Its place in the list, from 0. */
+                index: number;
+                /** @description Its key, by default the index. */
+                key: string;
+            } | null;
             /**
              * @description The step's status.
              * @enum {string}
@@ -6860,6 +6879,8 @@ export interface operations {
     listSteps: {
         parameters: {
             query?: {
+                /** @description Only the steps of this node. */
+                nodeId?: string;
                 /** @description The `nextCursor` of the previous page. The filters must be the same as for that page. */
                 cursor?: string;
                 /** @description Maximum number of items in the page. */
@@ -6895,6 +6916,7 @@ export interface operations {
                      *           "runId": "run_123",
                      *           "stepNumber": 1,
                      *           "nodeId": "retrieve_docs",
+                     *           "item": null,
                      *           "status": "COMPLETED",
                      *           "input": "Query: authentication",
                      *           "output": "Retrieved 5 documents",
@@ -6959,8 +6981,26 @@ export interface operations {
                      *           "messages": [
                      *             "Retrieved documents successfully"
                      *           ],
+                     *           "map": null,
                      *           "startedAt": "2024-01-15T10:00:05Z",
                      *           "completedAt": "2024-01-15T10:00:06Z",
+                     *           "error": null,
+                     *           "errorCode": null,
+                     *           "errorRetryable": null
+                     *         },
+                     *         {
+                     *           "runId": "run_123",
+                     *           "nodeId": "read",
+                     *           "status": "RUNNING",
+                     *           "progress": 0.6,
+                     *           "messages": [],
+                     *           "map": {
+                     *             "items": 5,
+                     *             "done": 2,
+                     *             "failed": 1
+                     *           },
+                     *           "startedAt": "2024-01-15T10:00:06Z",
+                     *           "completedAt": null,
                      *           "error": null,
                      *           "errorCode": null,
                      *           "errorRetryable": null
