@@ -133,11 +133,14 @@ func TestMap_Outputs(t *testing.T) {
 // A map that cannot begin fails its run, as does an item of a map that tolerates none. The other items are stopped.
 func TestMap_Failures(t *testing.T) {
 	t.Parallel()
-	good := make(chan struct{})
+	good, long := make(chan struct{}), strings.Repeat("x", 1<<20)
 	reader := agent{"reader", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if run.Input.Query == "bad" {
+		switch run.Input.Query {
+		case "bad":
 			<-good
 			return agui.WorkerOutput{}, &plugins.Error{Code: "sick", Message: "I am ill"}
+		case "long":
+			return agui.WorkerOutput{Answer: long}, nil
 		}
 		close(good)
 		return agui.WorkerOutput{}, hang(ctx)
@@ -150,6 +153,7 @@ func TestMap_Failures(t *testing.T) {
 		{`[` + strings.TrimSuffix(strings.Repeat(`{"id":"x"},`, 101), ",") + `]`, "too_many_items", ""},
 		{`[{"id":1,"url":"good"},{"id":2,"url":"bad"},{"id":3,"url":"never"}]`, "sick", "FAILED 3/0/0"},
 		{`[{"id":1,"url":7}]`, "bad_input", ""},
+		{`[{"id":1,"url":"long"},{"id":2,"url":"long"},{"id":3,"url":"long"},{"id":4,"url":"long"}]`, "map_too_large", "FAILED 4/4/0"},
 	} {
 		b := open(t, runtime.Config{}, reader, reporter, topics(plugins.Map{As: "topic", Key: "topic.id", Max: 2}, plugins.Node{Input: "lower(topic.url)"}))
 		run := b.wait(b.mapped(test.topics).RunID, runtime.Failed)
@@ -159,7 +163,7 @@ func TestMap_Failures(t *testing.T) {
 		if got := b.state(run.ID); got != test.state {
 			t.Errorf("%.40s: the node is %q, want %q", test.topics, got, test.state)
 		}
-		if want := []string{"1#1 CANCELLED", "2#1 FAILED"}; test.state != "" && !slices.Equal(b.items(run.ID), want) {
+		if want := []string{"1#1 CANCELLED", "2#1 FAILED"}; test.code == "sick" && !slices.Equal(b.items(run.ID), want) {
 			t.Errorf("steps %q, want %q", b.items(run.ID), want)
 		}
 		checkLog(t, b.log("main"))

@@ -15,6 +15,9 @@ import (
 	"github.com/batonrun/baton/runtime/expression"
 )
 
+// MaxBytes limits the inputs of a map's items, and their outputs, which can be the result of the run.
+const MaxBytes = 4 << 20
+
 // Item is an item of a node's map, as it is recorded when the node begins.
 type Item struct {
 	data.Item
@@ -94,7 +97,7 @@ func (n *Node) Items(ctx context.Context, env func() map[string]any) ([]Item, er
 	case len(values) > plugins.MaxItems:
 		return nil, n.badMap("too_many_items", "the list has %d items, and a map may have %d", len(values), plugins.MaxItems)
 	}
-	items, seen := make([]Item, len(values)), make(map[string]bool)
+	items, seen, size := make([]Item, len(values)), make(map[string]bool), 0
 	for i, value := range values {
 		scope[cmp.Or(n.Map.As, "item")] = value
 		it := &items[i]
@@ -111,6 +114,9 @@ func (n *Node) Items(ctx context.Context, env func() map[string]any) ([]Item, er
 				return nil, err
 			}
 			it.Error = &agui.OutputError{Code: shown.Code, Message: shown.Message}
+		}
+		if size += len(it.Input); size > MaxBytes {
+			return nil, n.badMap("map_too_large", "the inputs of its items have more than %d bytes", MaxBytes)
 		}
 	}
 	return items, nil

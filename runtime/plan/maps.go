@@ -16,9 +16,6 @@ const (
 	endPlace   = "end"
 )
 
-// maxOutput limits the bytes of a map's output, which can be the result of the run.
-const maxOutput = 4 << 20
-
 // mapped is the map of a node that has begun.
 type mapped struct {
 	node  *graph.Node
@@ -181,18 +178,20 @@ func (p *Plan) endItem(st *data.Step, e *graph.Ended) {
 	p.conclude(m)
 }
 
-// conclude ends the node of a map whose items have all ended.
+// conclude ends the node of a map whose items have all ended, or have too large outputs.
 func (p *Plan) conclude(m *mapped) {
+	size, all := 0, true
 	for _, e := range m.ended {
-		if e == nil {
-			return
+		if all = all && e != nil; e != nil {
+			size += len(e.Output)
 		}
 	}
 	now := time.Now()
-	node := p.nodes[m.node.ID]
-	node.CompletedAt = &now
-	if node.Status, node.Output, node.Progress = data.Completed, m.node.Output(m.items, m.ended), 1; len(node.Output) > maxOutput {
-		node.Status, node.Output = data.Failed, nil
-		node.Error = &agui.OutputError{Code: "map_too_large", Message: fmt.Sprintf("The outputs of the node %s have more than %d bytes", node.NodeID, maxOutput)}
+	switch node := p.nodes[m.node.ID]; {
+	case size > graph.MaxBytes:
+		node.Status, node.CompletedAt = data.Failed, &now
+		node.Error = &agui.OutputError{Code: "map_too_large", Message: fmt.Sprintf("Node %s: the outputs of its items have more than %d bytes", node.NodeID, graph.MaxBytes)}
+	case all:
+		node.Status, node.CompletedAt, node.Output, node.Progress = data.Completed, &now, m.node.Output(m.items, m.ended), 1
 	}
 }
