@@ -169,7 +169,8 @@ type stored struct {
 }
 
 func (s *stored) Nodes(context.Context, int64) ([]data.Node, error) { return []data.Node{s.node}, nil }
-func (s *stored) ByProject() data.ByProject                         { return storedSteps{steps: s.steps} }
+
+func (s *stored) ByProject() data.ByProject { return storedSteps{steps: s.steps} }
 
 type storedSteps struct {
 	data.ByProject
