@@ -396,7 +396,12 @@ func (o *origin) readKept(ctx context.Context, g grant) error {
 		slices.SortFunc(k.Steps, func(a, b data.Step) int { return a.Number - b.Number })
 		o.kept = append(o.kept, k)
 	}
-	slices.SortStableFunc(o.kept, func(a, b plan.Kept) int { return a.Node.CompletedAt.Compare(*b.Node.CompletedAt) })
+	slices.SortFunc(o.kept, func(a, b plan.Kept) int {
+		if len(a.Steps)*len(b.Steps) == 0 { // a map without items
+			return len(a.Steps) - len(b.Steps)
+		}
+		return a.Steps[0].Number - b.Steps[0].Number
+	})
 	return nil
 }
 
