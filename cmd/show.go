@@ -144,7 +144,11 @@ func (t *showText) step(s *wire.Step) {
 	if s.DurationMs != nil {
 		took = fmt.Sprintf(", took %d ms", *s.DurationMs)
 	}
-	t.line("step %d %s: %s%s", s.StepNumber, s.Status, s.NodeID, took)
+	item := ""
+	if s.Item != nil {
+		item = fmt.Sprintf("[%d] %s", s.Item.Index, s.Item.Key)
+	}
+	t.line("step %d %s: %s%s%s", s.StepNumber, s.Status, s.NodeID, item, took)
 	if s.Error != nil {
 		t.failure(&agui.OutputError{Code: *s.ErrorCode, Message: *s.Error})
 	}

@@ -87,6 +87,8 @@ func (w Workflow) checkAcyclic() error {
 //	<id>.by          of a node with Ask: the user of the answer, empty if it is not known
 //	<id>.error       of a node with ContinueOnError: {code, message}, both empty unless it has failed
 //
+// Map says what a node with a list has in addition.
+//
 // Any other name in an expression is an error at the server's start; members of state and outputs are not checked. ${NAME}
 // is the value of an environment variable, which the definition does not show.
 //
@@ -103,6 +105,9 @@ type Node struct {
 	// Input computes an agent's query (a string, or any other value as JSON) or a tool's arguments (an object). By
 	// default an agent gets the run's query joined with the answers of the needed nodes, and a tool gets {}.
 	Input string
+
+	// Map executes the node for each item of a list.
+	Map *Map `json:",omitempty"`
 
 	Timeout time.Duration // of one execution; 0 means the server's default
 	Retry   Retry
@@ -141,8 +146,12 @@ func (n *Node) validate() error {
 		return errors.New("a question needs a message")
 	case n.Ask != nil && n.Ask.Skip && n.Ask.Output != "":
 		return errors.New("a question has Skip or Output, not both")
-	case !calls && (n.Input != "" || n.Timeout != 0 || n.Retry.Retries != 0 || n.Repeat != Repeat{} || n.Approval):
-		return errors.New("input, timeout, retry, repeat and approval are for a node with an agent or a tool")
+	case n.Map != nil && (n.Repeat != Repeat{} || n.Wait != NodeWait{}):
+		return errors.New("a node with a map has no repeat and no wait")
+	case n.Map != nil && n.ContinueOnError && n.Map.OnError != CollectErrors && n.Map.OnError != SkipErrors:
+		return errors.New("a node with a map that continues on errors collects or skips them")
+	case !calls && (n.Map != nil || n.Input != "" || n.Timeout != 0 || n.Retry.Retries != 0 || n.Repeat != Repeat{} || n.Approval):
+		return errors.New("input, map, timeout, retry, repeat and approval are for a node with an agent or a tool")
 	case n.Repeat != Repeat{} && (n.Repeat.Until == "" || n.Repeat.Max < 0 || n.Repeat.Max > MaxRounds):
 		return fmt.Errorf("repeat needs Until, and a Max of up to %d", MaxRounds)
 	case n.Wait.For < 0 || n.Wait.For > 0 && n.Wait.Until != "":
@@ -156,7 +165,7 @@ func (n *Node) validate() error {
 	case n.Retry.Retries < 0 || n.Retry.Initial < 0 || n.Retry.Max < 0:
 		return errors.New("retry is negative")
 	}
-	return n.Approver.Validate()
+	return errors.Join(n.Map.validate(), n.Approver.Validate())
 }
 
 // Ask is the question of a node. Its output is the answer.

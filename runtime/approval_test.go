@@ -98,7 +98,7 @@ func TestApproval_TellsWhatWasExecuted(t *testing.T) {
 				t.Errorf("%s: the result's message has %s", thread, m.Metadata)
 			}
 		}
-		steps, err := rows(b.Runs.Steps(t.Context(), local, s.RunID, 0, 10))
+		steps, err := rows(b.Runs.Steps(t.Context(), local, s.RunID, "", 0, 10))
 		must(t, err)
 		if thread == "tool" && steps[0].Input != `{"euros":99.5}` {
 			t.Errorf("the step was made with %s", steps[0].Input)

@@ -80,7 +80,7 @@ func TestStepBeginsAndEndsWithItsRun(t *testing.T) {
 		} else if end := kindsOf(steps[2*i+1].Events); !slices.Equal(end[len(end)-2:], []agui.Type{agui.TypeStepFinished, agui.TypeRunFinished}) {
 			t.Errorf("run %d ends with %v", i, end)
 		}
-		page, err := b.store.ByProject().Steps(t.Context(), local.Project(), s.RunKey, 0, 10)
+		page, err := b.store.ByProject().Steps(t.Context(), local.Project(), s.RunKey, "", 0, 10)
 		if steps := page.Rows; err != nil || len(steps) != 1 || steps[0].Input != "go" || steps[0].Status != runtime.Completed {
 			t.Errorf("the steps of run %d: %+v, %v", i, page, err)
 		}

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/storage"
 )
 
@@ -95,6 +97,51 @@ func TestExpressions_KeepIntegers(t *testing.T) {
 	definition, err := b.Runs.Workflow(t.Context(), local, run.ID)
 	if text := fmt.Sprintf("%+v", definition); err != nil || !strings.Contains(text, "${BATON_TEST_SECRET}") || strings.Contains(text, "s3cr3t") {
 		t.Errorf("%v, the definition is %s", err, text)
+	}
+}
+
+// The expressions of a map, and those that see it, are checked with the types that schemas say.
+func TestExpressions_OfMapsAreChecked(t *testing.T) {
+	t.Parallel()
+	schema := func(properties string) json.RawMessage {
+		return json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{` + properties + `}}`)
+	}
+	act := func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, nil }
+	plan := tool{plugins.Info{Name: "plan", Output: schema(`"topics":{"type":"array","items":` + string(schema(`"id":{},"url":{}`)) + `},"name":{"type":"object","properties":{}}`)}, act}
+	read := tool{plugins.Info{Name: "read", Output: schema(`"text":{}`)}, act}
+	for _, test := range []struct {
+		m           plugins.Map
+		input, when string
+		want        string
+	}{
+		{plugins.Map{Over: "p.output.topics", As: "topic", Key: "topic.id"}, `{url: topic.url}`, `r.items[0].text == 1 and r.output[0].text == 1 and r.errors[0].code == "x"`, ""},
+		{plugins.Map{Over: "state.topics"}, `{url: item.url.deep}`, `nodes.r.items[0].text == 1`, ""},
+		{plugins.Map{Over: `map(p.output.topics, #.id)`}, `{n: item.n}`, ``, ""},
+		{plugins.Map{Over: "p.output.topics"}, `{url: item.uri}`, ``, "uri"},
+		{plugins.Map{Over: "p.output.topics", Key: "item.key"}, ``, ``, "map: key"},
+		{plugins.Map{Over: "p.output.topics"}, ``, `r.items[0].texts == 1`, "texts"},
+		{plugins.Map{Over: "p.output.topics"}, ``, `r.errors[0].text == "x"`, "text"},
+		{plugins.Map{Over: "p.output.topics"}, ``, `r.output.text == 1`, "text"},
+		{plugins.Map{Over: "p.output.name"}, ``, ``, "want a list"},
+		{plugins.Map{Over: "query"}, ``, ``, "want a list"},
+		{plugins.Map{Over: "[1]", As: "state"}, ``, ``, "cannot be called state"},
+		{plugins.Map{Over: "[1]", As: "p"}, ``, ``, "cannot be called p"},
+		{plugins.Map{Over: "[1]", As: "filter"}, ``, ``, "cannot be called filter"},
+		{plugins.Map{Over: "[1]"}, ``, `p.items == 1`, "items"}, // p has no map
+	} {
+		reg := new(host.Registry)
+		must(t, reg.Add(plan, read, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+			{ID: "p", Tool: "plan"}, {ID: "r", Tool: "read", Needs: []string{"p"}, Map: &test.m, Input: test.input}, {ID: "end", Tool: "read", Needs: []string{"r"}, When: test.when},
+		}}))
+		_, err := graph.Compile(reg)
+		if (test.want == "") != (err == nil) || test.want != "" && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v %s %s: %v, want %q", test.m, test.input, test.when, err, test.want)
+		}
+	}
+	for _, m := range []plugins.Map{{}, {Over: "[1]", As: "a-b"}, {Over: "[1]", Max: 101}, {Over: "[1]", OnError: "go on"}} {
+		if err := new(host.Registry).Add(plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "r", Tool: "read", Map: &m}}}); err == nil {
+			t.Errorf("a workflow has the map %+v", m)
+		}
 	}
 }
 

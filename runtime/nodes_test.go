@@ -139,7 +139,7 @@ func TestNodeWait_ComesBeforeApproval(t *testing.T) {
 // rounds returns the steps of a run as words, in their order.
 func (b *bench) rounds(run string) (words []string) {
 	b.t.Helper()
-	steps, err := rows(b.Runs.Steps(b.t.Context(), local, run, 0, 100))
+	steps, err := rows(b.Runs.Steps(b.t.Context(), local, run, "", 0, 100))
 	must(b.t, err)
 	for _, st := range steps {
 		words = append(words, fmt.Sprintf("%s %d.%d %s", st.NodeID, st.Round, st.Execution, st.Status))

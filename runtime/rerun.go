@@ -21,6 +21,8 @@ import (
 
 var errUnknownCall = refuseAt("/fromCall", "unknown_call", "The run has made no such model call in its latest generation")
 
+var errItemsCall = refuseAt("/fromCall", "call_of_item", "The call is of an item of a map, which is run again only with its node: see fromNode")
+
 var errInputGone = refuse(KindConflict, "input_gone", "The messages that the run was started with are not kept any more")
 
 // RerunRequest says how a run is run again: all of it, or from a node or a model call, not both.
@@ -129,12 +131,15 @@ func (o *origin) find(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	steps, err := o.rt.store.Steps(ctx, o.run.Project, o.run.Key, call.Step-1, 1)
+	steps, err := o.rt.store.Steps(ctx, o.run.Project, o.run.Key, "", call.Step-1, 1)
 	if err != nil {
 		return err
 	}
 	if len(steps.Rows) == 0 || steps.Rows[0].Number != call.Step || steps.Rows[0].Generation != o.run.Generation {
 		return errUnknownCall
+	}
+	if steps.Rows[0].Item != nil {
+		return errItemsCall
 	}
 	o.call, o.resumed.Step, o.fromNode = &call, steps.Rows[0], steps.Rows[0].NodeID
 	return nil
@@ -166,7 +171,7 @@ func (o *origin) read(ctx context.Context) error {
 	}
 	log, err := o.readLog(ctx, &spans[i], func(rec *Record) bool {
 		st, ok := rec.Event.(agui.StepStarted)
-		return ok && (o.fromNode == "" || st.StepName == o.fromNode && st.SubagentRunID == "")
+		return ok && (o.fromNode == "" || data.NodeOf(st.StepName) == o.fromNode && st.SubagentRunID == "")
 	})
 	if err != nil {
 		return err
@@ -304,9 +309,11 @@ func (o *origin) moveResults(ctx context.Context, run string) ([]int64, error) {
 		k := &o.kept[i]
 		k.Node.Output, found = exec.MoveResults(k.Node.Output, run)
 		calls = append(calls, found...)
-		if k.Step.Output != nil {
-			text, _ := exec.MoveResults(*k.Step.Output, run)
-			k.Step.Output = &text
+		for j := range k.Steps {
+			if st := &k.Steps[j]; st.Output != nil {
+				text, _ := exec.MoveResults(*st.Output, run)
+				st.Output = &text
+			}
 		}
 	}
 	if o.resumed != nil {
@@ -339,9 +346,9 @@ func (o *origin) readKept(ctx context.Context, g grant) error {
 		return err
 	}
 	began := (*data.Step)(nil)
-	completed := make(map[string]data.Step)
+	completed := make(map[string]data.Step) // by name
 	for after := 0; ; {
-		steps, err := o.rt.store.Steps(ctx, o.run.Project, o.run.Key, after, tail.LatestMessages)
+		steps, err := o.rt.store.Steps(ctx, o.run.Project, o.run.Key, "", after, tail.LatestMessages)
 		if err != nil {
 			return err
 		}
@@ -355,7 +362,7 @@ func (o *origin) readKept(ctx context.Context, g grant) error {
 			case st.NodeID == o.fromNode && began == nil && o.call == nil:
 				began = st
 			case st.Status == data.Completed && st.CompletedAt != nil:
-				completed[st.NodeID] = *st
+				completed[st.Name] = *st
 			}
 		}
 		if !steps.More {
@@ -372,16 +379,29 @@ func (o *origin) readKept(ctx context.Context, g grant) error {
 	}
 	size := 0
 	for i := range nodes {
-		st, ok := completed[nodes[i].NodeID]
-		if !ok || nodes[i].Status != data.Completed || !needed[st.NodeID] && !st.CompletedAt.Before(began.StartedAt) {
+		n := &nodes[i]
+		if n.Status != data.Completed || !needed[n.NodeID] && !n.CompletedAt.Before(began.StartedAt) {
 			continue
 		}
-		if size += len(nodes[i].Output) + len(st.Input); size > o.rt.cfg.MessageBytes {
+		k := plan.Kept{Node: *n}
+		size += len(n.Output)
+		for _, st := range completed {
+			if st.NodeID == n.NodeID {
+				k.Steps, size = append(k.Steps, st), size+len(st.Input)
+			}
+		}
+		if size > o.rt.cfg.MessageBytes {
 			return o.tooLarge()
 		}
-		o.kept = append(o.kept, plan.Kept{Node: nodes[i], Step: st})
+		slices.SortFunc(k.Steps, func(a, b data.Step) int { return a.Number - b.Number })
+		o.kept = append(o.kept, k)
 	}
-	slices.SortFunc(o.kept, func(a, b plan.Kept) int { return a.Step.Number - b.Step.Number })
+	slices.SortFunc(o.kept, func(a, b plan.Kept) int {
+		if len(a.Steps)*len(b.Steps) == 0 { // a map without items
+			return len(a.Steps) - len(b.Steps)
+		}
+		return a.Steps[0].Number - b.Steps[0].Number
+	})
 	return nil
 }
 

@@ -41,7 +41,7 @@ func TestParallelResultsThatOverflow(t *testing.T) {
 		if run.Error.Code != "messages_too_large" {
 			t.Errorf("%+v", run.Error)
 		}
-		steps, err := rows(b.Runs.Steps(t.Context(), local, run.ID, 0, 100))
+		steps, err := rows(b.Runs.Steps(t.Context(), local, run.ID, "", 0, 100))
 		if err != nil || len(steps) != 1 || !steps[0].Status.Final() {
 			t.Errorf("%+v %v", steps, err)
 		}

@@ -70,7 +70,7 @@ func TestRun_RowsShowTheBeginningOfALongQuestion(t *testing.T) {
 			t.Errorf("the worker is asked %d bytes, want %d", len(got), len(long))
 		}
 	}
-	steps, err := b.Runs.Steps(t.Context(), local, s.RunID, 0, 10)
+	steps, err := b.Runs.Steps(t.Context(), local, s.RunID, "", 0, 10)
 	if err != nil || len(steps.Rows) != 1 {
 		t.Fatalf("the run has the steps %v, %v", steps.Rows, err)
 	}

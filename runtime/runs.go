@@ -187,13 +187,13 @@ func checkText(text string) error {
 	return nil
 }
 
-// Steps lists a run's steps with a number above after.
-func (rs *Runs) Steps(ctx context.Context, c Caller, name string, after, limit int) (Page[Step], error) {
+// Steps lists the steps of a run, or of one node of it, with a number above after.
+func (rs *Runs) Steps(ctx context.Context, c Caller, name, node string, after, limit int) (Page[Step], error) {
 	run, err := rs.visible(ctx, c, name)
 	if err != nil {
 		return Page[Step]{}, err
 	}
-	steps, err := rs.store.Steps(ctx, c.project, run.Key, after, limit)
+	steps, err := rs.store.Steps(ctx, c.project, run.Key, node, after, limit)
 	return steps, unavailable(err)
 }
 

@@ -42,7 +42,7 @@ var (
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"setHead", "selectRun", "runColumns", "subjectColumns", "openInOrder", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "keysOfTime", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "questionColumns", "selectThreadHead", "selectWholeThread", "endedColumns", "callColumns", "newestFrom",
+		"setHead", "selectRun", "selectStepsBy", "runColumns", "subjectColumns", "openInOrder", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "keysOfTime", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "questionColumns", "selectThreadHead", "selectWholeThread", "endedColumns", "callColumns", "newestFrom",
 	}
 	// This reads a table of SQLite's.
 	onlySQLite = []string{"selectLastKey", "giveKeys", "selectSQLiteVersion", "selectListedThreads", "selectBegun", "selectForeign"}

@@ -71,7 +71,7 @@ func TestStepsAreCountedToTheLast(t *testing.T) {
 			rows = append(rows, &data.Step{RunKey: log.runs[0], Number: n + 1, Status: data.Completed, StartedAt: time.Now()})
 		}
 		log.commit(t, nil, rows...)
-		if _, total, err := storagetest.Parts(db.ByProject().Steps(t.Context(), "p", log.runs[0], 0, 1)); err != nil || total != 10_050 {
+		if _, total, err := storagetest.Parts(db.ByProject().Steps(t.Context(), "p", log.runs[0], "", 0, 1)); err != nil || total != 10_050 {
 			t.Errorf("%d steps, %v, want 10050", total, err)
 		}
 	})

@@ -205,6 +205,7 @@ type Node struct {
 	Needs    []string      `yaml:"needs" doc:"Nodes that must end first."`
 	When     Expression    `yaml:"when" doc:"An expression; the node is skipped unless it is true."`
 	Input    *Input        `yaml:"input" doc:"An expression, or a mapping of expressions: an agent's query or a tool's arguments."`
+	Map      *Map          `yaml:"map" doc:"A list: the node is executed for each of its items, as steps of the run."`
 	Retry    *Retry        `yaml:"retry" doc:"Maximum number of retries after a retryable failure, or a mapping."`
 	OnError  string        `yaml:"on_error" enum:"fail,continue" doc:"fail (the default): the failure of the node fails the run. continue: nodes that need it run, and can read NODE.status and NODE.error."`
 	Repeat   *Repeat       `yaml:"repeat" doc:"The node is executed in rounds until an expression is true."`
@@ -296,6 +297,23 @@ func (w *Wait) plugins() (p plugins.NodeWait) {
 		return p
 	}
 	return plugins.NodeWait{For: w.For, Until: string(w.Until), Event: w.Event, Within: w.Within}
+}
+
+// Map is the list of a node that is executed for each item.
+type Map struct {
+	Over  Expression `yaml:"over" doc:"An expression for the list, of up to 100 items. It is evaluated once, when the node begins."`
+	As    string     `yaml:"as" doc:"The item's name in key and in the node's input, default item. Without an input the item itself is the input."`
+	Key   Expression `yaml:"key" doc:"An expression for the item's key, a string or a number, default its index from 0. Keys must differ."`
+	Max   int        `yaml:"max" doc:"Items at once, 1 to 100, default 8. An item that waits counts."`
+	Items string     `yaml:"items" enum:"fail,collect,skip" doc:"What a failed item does: fail, the default, fails the node and stops the others; collect puts null in its place; skip leaves it out."`
+}
+
+// plugins returns m as plugins have it. A nil Map is none.
+func (m *Map) plugins() *plugins.Map {
+	if m == nil {
+		return nil
+	}
+	return &plugins.Map{Over: string(m.Over), As: m.As, Key: string(m.Key), Max: m.Max, OnError: m.Items}
 }
 
 // Approval is the need of an approval: the word required, or an Approver.

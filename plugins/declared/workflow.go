@@ -35,9 +35,10 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 		c.input(p+".input", n)
 		c.approver(p+".approval", n.Approval.Who())
 		c.approver(p+".ask", n.Ask.Who())
+		c.mapOf(p+".map", n)
 		sound = sound && len(c.r.errs) == before
 		flow.Nodes = append(flow.Nodes, plugins.Node{
-			ID: id, Agent: n.Agent, Tool: n.Tool, Needs: n.Needs, When: string(n.When), Input: n.Input.expression(),
+			ID: id, Agent: n.Agent, Tool: n.Tool, Needs: n.Needs, When: string(n.When), Input: n.Input.expression(), Map: n.Map.plugins(),
 			Timeout: n.Timeout, Retry: n.Retry.plugins(), ContinueOnError: n.OnError == "continue", Repeat: n.Repeat.plugins(), Wait: n.Wait.plugins(), Approval: n.Approval != nil, Ask: n.Ask.plugins(), Approver: cmp.Or(n.Approval.Who(), n.Ask.Who()).Plugins(),
 		})
 	}
@@ -73,6 +74,22 @@ func (c *checker) wait(at string, n *Node) {
 	}
 }
 
+// mapOf checks a node's map, but for its expressions.
+func (c *checker) mapOf(at string, n *Node) {
+	m := n.Map
+	switch {
+	case m == nil:
+	case n.Repeat != nil || n.Wait != nil:
+		c.r.errorf(at, "a node with a map has no repeat and no wait: put the wait into a node that it needs")
+	case n.OnError == "continue" && m.Items != plugins.CollectErrors && m.Items != plugins.SkipErrors:
+		c.r.errorf(at, "on_error: continue needs items: collect or skip")
+	case m.Over == "" && !c.r.wrong(at, at+".over"):
+		c.r.errorf(at, "over is missing: the list")
+	case m.Max < 0 || m.Max > plugins.MaxItems:
+		c.r.errorf(at+".max", "want 1 to %d", plugins.MaxItems)
+	}
+}
+
 // approver checks who may give an approval.
 func (c *checker) approver(at string, a *Approver) {
 	if a != nil && a.Not != "" && (a.By == "" || a.By == plugins.ByUser) {
@@ -98,7 +115,7 @@ func (c *checker) node(at string, n *Node, ids []string) {
 		c.ask(at+".ask", n.Ask)
 	}
 	if n.Agent == "" && n.Tool == "" && (n.Wait != nil || n.Ask != nil) {
-		for _, key := range []string{"input", "retry", "repeat", "timeout", "approval"} {
+		for _, key := range []string{"input", "map", "retry", "repeat", "timeout", "approval"} {
 			if p := at + "." + key; c.r.at[p] != nil {
 				c.r.errorf(p, "is for a node with an agent or a tool")
 			}
@@ -219,6 +236,19 @@ func (c *checker) expressions(at string, names graph.Names, n *Node, ids []strin
 	}
 	if err := names.CheckWhen(string(n.When)); err != nil {
 		c.r.errorf(at+".when", "%s", expressionError(err, ids))
+	}
+	if n.Map != nil {
+		if n.Map.Over == "" { // which mapOf says
+			return
+		}
+		var err error
+		if _, names, err = names.Over(n.Map.plugins()); err != nil {
+			c.r.errorf(at+".map.over", "%s", expressionError(err, ids))
+			return
+		}
+		if err := names.CheckInput(string(n.Map.Key)); err != nil {
+			c.r.errorf(at+".map.key", "%s", expressionError(err, ids))
+		}
 	}
 	if n.Input == nil {
 		return

@@ -18,7 +18,7 @@ import (
 type WorkflowResult struct {
 	Answer string
 	Err    error                // of the node that has failed; ErrWaiting if the Answers did not suffice
-	Nodes  map[string]*Result   // of each executed node, from its last execution; skipped nodes are missing
+	Nodes  map[string]*Result   // of each executed node, of a map's items as read[0], from its last execution; skipped nodes are missing
 	Waits  map[string]time.Time // the ends of the waits of nodes
 }
 
@@ -60,7 +60,7 @@ func RunWorkflow(tb testing.TB, w plugins.Workflow, cfg Config) *WorkflowResult 
 		}
 		cfg.Input.Node, cfg.Input.Query = n.ID, query
 		got := Run(tb, agent, cfg)
-		res.Nodes[n.ID] = got
+		res.Nodes[n.StepName()] = got
 		cfg.Answers = cfg.Answers[min(len(got.Questions), len(cfg.Answers)):]
 		cfg.Input.State = got.state
 		switch {

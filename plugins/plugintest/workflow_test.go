@@ -3,6 +3,8 @@ package plugintest_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,5 +156,30 @@ func TestRunWorkflow_FailsWhereServerWouldNotStart(t *testing.T) {
 	plugintest.RunWorkflow(rec, w, cfg)
 	if !strings.Contains(rec.failed, "euros") {
 		t.Errorf("failed with %q", rec.failed)
+	}
+}
+
+// A map is played item by item: with a retry, and with what its OnError says about a failed one.
+func TestRunWorkflow_PlaysMaps(t *testing.T) {
+	tries := 0
+	read := plugins.AgentFunc("read", func(_ context.Context, run *plugins.Run) error {
+		switch tries++; {
+		case tries == 1:
+			return &plugins.Error{Message: "later", Retryable: true}
+		case run.Input.Query == "bad":
+			return &plugins.Error{Code: "sick", Message: "I am ill"}
+		}
+		return say(run, "read "+run.Input.Query)
+	})
+	tell := plugins.AgentFunc("tell", func(_ context.Context, run *plugins.Run) error { return say(run, run.Input.Query) })
+	for onError, want := range map[string]string{plugins.SkipErrors: "sick 1 of 2: read one\n\nread three", plugins.FailMap: ""} {
+		tries = 0
+		res := plugintest.RunWorkflow(t, plugins.Workflow{Name: "w", Nodes: []plugins.Node{
+			{ID: "read", Agent: "read", Retry: plugins.Retry{Retries: 1}, Map: &plugins.Map{Over: `["one", query, "three"]`, OnError: onError}},
+			{ID: "tell", Agent: "tell", Needs: []string{"read"}, Input: `read.errors[0].code + " " + read.errors[0].key + " of " + string(len(read.items)) + ": " + read.answer`},
+		}}, plugintest.Config{Agents: []plugins.Agent{read, tell}, Input: plugins.Input{Query: "bad"}})
+		if failed := onError == plugins.FailMap; res.Answer != want || (res.Err != nil) != failed || res.Nodes["read[1]"] == nil || (res.Nodes["read[2]"] == nil) != failed {
+			t.Errorf("%s: %q, %v, nodes %v", onError, res.Answer, res.Err, slices.Sorted(maps.Keys(res.Nodes)))
+		}
 	}
 }

@@ -362,6 +362,7 @@ type Step struct {
 	Generation  int
 	NodeID      string
 	Name        string // its stepName
+	Item        *Item  // nil unless the node has a map
 	Execution   int    // of its round
 	Round       int    // of a node that is repeated, from 1; 0 for others
 	Status      Status
@@ -370,6 +371,33 @@ type Step struct {
 	Error       *agui.OutputError
 	StartedAt   time.Time
 	CompletedAt *time.Time
+}
+
+// NodeOf returns the node of a step by the step's name, which has the index of an item in brackets.
+func NodeOf(step string) string {
+	id, _, _ := strings.Cut(step, "[") // which no node's id has
+	return id
+}
+
+// Item identifies an item of a node's map.
+type Item struct {
+	Index int    `json:"index"` // from 0
+	Key   string `json:"key"`
+}
+
+// MapProgress counts the items of a node's map.
+type MapProgress struct {
+	Items  int `json:"items"`
+	Done   int `json:"done"`
+	Failed int `json:"failed"`
+}
+
+// Fraction returns the progress of the map, 0 for none.
+func (m *MapProgress) Fraction() float64 {
+	if m == nil || m.Items == 0 {
+		return 0
+	}
+	return float64(m.Done+m.Failed) / float64(m.Items)
 }
 
 // Node is the state of one node of a run. A row replaces the one with the same RunKey and NodeID.
@@ -381,6 +409,7 @@ type Node struct {
 	Progress    float64 // 0..1
 	Messages    []string
 	Output      json.RawMessage // a WorkerOutput or ToolOutput; nil until COMPLETED, but for the last one of a node that is repeated
+	Map         *MapProgress    // of a map that has begun
 	Error       *agui.OutputError
 	StartedAt   *time.Time
 	CompletedAt *time.Time

@@ -156,8 +156,8 @@ type ByProject interface {
 	// Runs lists runs, newest first, without their inputs, definitions and metadata. A search finds a run by what is known at
 	// its start, and by its answer, error and title once RollUp has counted its end. A list that searches fails with ErrTooSlow after some seconds.
 	Runs(ctx context.Context, f RunFilter) (Page[Run], error)
-	// Steps lists a run's steps with a number above after, by number.
-	Steps(ctx context.Context, project string, runKey int64, after, limit int) (Page[Step], error)
+	// Steps lists the steps of a run, or of one node of it, with a number above after, by number.
+	Steps(ctx context.Context, project string, runKey int64, node string, after, limit int) (Page[Step], error)
 	// NodeStates is Nodes of a project's run, without their outputs.
 	NodeStates(ctx context.Context, project string, runKey int64) ([]Node, error)
 	// RunMessages lists a run's messages with a key above after, except hidden ones, in the order of their keys.

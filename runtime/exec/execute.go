@@ -64,7 +64,7 @@ func (l *Live) execute() {
 		l.Settle(FailedWith(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}))
 		return
 	}
-	results := make(chan nodeResult, len(l.out.nodes.Graph.Nodes))
+	results := make(chan nodeResult, l.out.nodes.Graph.Width())
 	var rests, asleep []resting // asleep: those that ask too, which go on in another span
 	for running := 0; ; {
 		if limit.Err() != nil { // before any error that its workers return because of it

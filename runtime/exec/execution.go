@@ -26,12 +26,22 @@ type execution struct {
 	limit context.Context // done when the run has to end
 	n     *graph.Node
 	in    plugins.Input
+	items string     // of a map as a whole: what a person approves
 	st    *data.Step // of the attempt
 	s     *step      // likewise
 }
 
 // execute executes the node, again after retryable failures, until it has a result. The result is empty if the run has to end.
 func (x *execution) execute() nodeResult {
+	if x.n.Whole() {
+		var err error
+		if x.items, err = x.unfold(); err != nil {
+			return nodeResult{failed: x.l.explain(x.n.ID, err)}
+		}
+		if x.items == "" {
+			return nodeResult{}
+		}
+	}
 	pause, longest := orDefault(x.n.Retry.Initial, 500*time.Millisecond), orDefault(x.n.Retry.Max, 30*time.Second)
 	for {
 		if err := x.begin(); err != nil {
@@ -81,10 +91,13 @@ func (x *execution) begin() error {
 		}
 		return nil
 	}
-	now := x.l.out.nodes.Scene(x.in.Query, x.l.out.span.State(), x.n)
-	x.l.out.mu.Unlock()
-	query, err := now.Query(x.limit, x.n)
-	x.l.out.mu.Lock()
+	query, err := x.items, error(nil)
+	if !x.n.Whole() {
+		now := x.l.out.nodes.Scene(x.in.Query, x.l.out.span.State(), x.n)
+		x.l.out.mu.Unlock()
+		query, err = now.Query(x.limit, x.n)
+		x.l.out.mu.Lock()
+	}
 	if err != nil {
 		return err
 	}
@@ -215,6 +228,9 @@ func (x *execution) ask() (nodeOutput, error) {
 
 // call waits, and runs the node's worker or tool. A worker that has not returned when the grace after its timeout ends is abandoned.
 func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, error) {
+	if x.n.Whole() {
+		return nodeOutput{}, x.s.approveAgent(in.Query)
+	}
 	got, err := x.await(ctx)
 	switch {
 	case err != nil:
@@ -328,6 +344,9 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 		return r
 	}
 	x.l.cfg.Commits.Add(it)
+	if x.n.Tolerates() && !x.again(r) {
+		r.failed = nil
+	}
 	return r
 }
 

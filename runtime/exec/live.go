@@ -147,11 +147,11 @@ func (l *Live) load(ctx context.Context, run *data.Run, spans []data.Span) error
 	if err := l.out.span.LoadBeginning(ctx, l.cfg.Store, run, spans, l.Input.State); err != nil {
 		return err
 	}
-	if err := l.out.nodes.Load(ctx, l.cfg.Store, run); err != nil {
-		return err
-	}
 	records, err := l.cfg.Store.Memos(ctx, run.Key, run.Generation)
 	if err != nil {
+		return err
+	}
+	if err := l.out.nodes.Load(ctx, l.cfg.Store, run, records); err != nil {
 		return err
 	}
 	l.out.journal.Load(records)

@@ -55,7 +55,7 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 	var before int
 	var kept []plan.Kept
 	if o.row.Generation > 1 { // its steps are numbered after those of earlier generations
-		steps, err := o.l.cfg.Store.ByProject().Steps(ctx, o.row.Project, o.row.Key, 0, 1)
+		steps, err := o.l.cfg.Store.ByProject().Steps(ctx, o.row.Project, o.row.Key, "", 0, 1)
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/checker"
+	"github.com/expr-lang/expr/checker/nature"
 	"github.com/expr-lang/expr/conf"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
@@ -74,6 +75,25 @@ func Compile(code string, names types.Map, condition bool, getenv func(string) (
 	}
 	return &Program{tree}, nil
 }
+
+// Element returns the type of the elements of the list that the expression computes, any if it is not known.
+func (p *Program) Element() (types.Type, error) {
+	switch n := p.tree.Node.Nature(); {
+	case n.IsUnknown(nil):
+		return types.Any, nil
+	case !n.IsArray():
+		return nil, fmt.Errorf("want a list, got %s", n)
+	default:
+		return element{n.Elem(nil)}, nil
+	}
+}
+
+// element is a type that the checker has found.
+type element struct{ nature nature.Nature }
+
+func (e element) Nature() nature.Nature   { return e.nature }
+func (e element) Equal(t types.Type) bool { return e.String() == t.String() }
+func (e element) String() string          { return e.nature.String() }
 
 // Run evaluates the expression. Its value consists of nil, bool, int, float64, json.Number for a number that neither holds,
 // string, []any, map[string]any and times. A long evaluation fails with ctx's cause when ctx is done.

@@ -29,10 +29,12 @@ type Graph struct {
 	Nodes      []*Node
 }
 
-// Node is one node of a graph.
+// Node is one node of a graph, or of the node's map the whole or an item.
 type Node struct {
 	plugins.Node
-	when, wait, input, until, message, otherwise *expression.Program // nil if empty
+	Item *Item // of the map, nil for the whole
+
+	when, wait, input, until, message, otherwise, over, key *expression.Program // nil if empty
 }
 
 // Compile compiles a registry's workflows and tool schemas.
@@ -181,7 +183,16 @@ func compileWorkflow(w plugins.Workflow, outputs Outputs) (*Graph, error) {
 		if node.until, err = scope.compile(n.Repeat.Until, true); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: repeat: %w", w.Name, n.ID, err)
 		}
-		if node.input, err = scope.compile(n.Input, false); err != nil {
+		inner := scope
+		if n.Map != nil {
+			if node.over, inner, err = scope.Over(n.Map); err != nil {
+				return nil, fmt.Errorf("workflow %s, node %s: map: over: %w", w.Name, n.ID, err)
+			}
+			if node.key, err = inner.compile(n.Map.Key, false); err != nil {
+				return nil, fmt.Errorf("workflow %s, node %s: map: key: %w", w.Name, n.ID, err)
+			}
+		}
+		if node.input, err = inner.compile(n.Input, false); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: input: %w", w.Name, n.ID, err)
 		}
 		if n.Ask != nil {
@@ -227,6 +238,12 @@ func seenType(n *plugins.Node, outputs Outputs) types.Map {
 		seen["output"], seen["by"] = typeOf(n.Ask.Schema), types.String
 	case outputs != nil:
 		seen["output"] = typeOf(outputs(n))
+	}
+	if n.Map != nil {
+		seen["items"] = types.Array(seen["output"])
+		seen["output"], seen["errors"] = seen["items"], types.Array(types.Map{
+			"key": types.String, "index": types.Int, "code": types.String, "message": types.String,
+		})
 	}
 	if n.Repeat.Until != "" {
 		seen["round"] = types.Int
@@ -297,7 +314,10 @@ func typeOf(schema json.RawMessage) types.Type {
 	}
 	var typ string
 	var properties map[string]json.RawMessage
-	if json.Unmarshal(s["type"], &typ) != nil || typ != "object" || json.Unmarshal(s["properties"], &properties) != nil {
+	if json.Unmarshal(s["type"], &typ) == nil && typ == "array" {
+		return types.Array(typeOf(s["items"]))
+	}
+	if typ != "object" || json.Unmarshal(s["properties"], &properties) != nil {
 		return types.Any
 	}
 	open := s["additionalProperties"] != nil && string(s["additionalProperties"]) != "false"

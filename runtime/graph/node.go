@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -62,7 +63,7 @@ func firstLine(err error) string {
 
 // Computes reports whether the node has an expression over the results of nodes.
 func (n *Node) Computes() bool {
-	return n.when != nil || n.wait != nil || n.input != nil || n.until != nil || n.message != nil || n.otherwise != nil
+	return n.when != nil || n.wait != nil || n.input != nil || n.until != nil || n.message != nil || n.otherwise != nil || n.over != nil
 }
 
 // Scope returns the variables of expressions that are evaluated at a time.
@@ -84,8 +85,13 @@ func Scope(now time.Time, query string, state json.RawMessage, nodes map[string]
 		if e := n.Error; e != nil {
 			failure = map[string]any{"code": e.Code, "message": e.Message}
 		}
-		seen[id] = map[string]any{"status": string(n.Status), "answer": answer, "output": out, "round": n.Round, "by": given.By, "error": failure}
-		scope[id] = map[string]any{"status": outputStatus(n), "answer": answer, "output": out, "round": n.Round, "by": given.By, "error": failure}
+		at := map[string]any{"status": string(n.Status), "answer": answer, "output": out, "round": n.Round, "by": given.By, "error": failure}
+		if n.Map != nil {
+			at["items"], at["errors"] = out, errorsOf(n.Output)
+		}
+		short := maps.Clone(at)
+		short["status"] = outputStatus(n)
+		seen[id], scope[id] = at, short
 	}
 	scope["query"], scope["state"], scope["nodes"], scope[expression.Now] = query, st, seen, now
 	return scope
@@ -153,6 +159,9 @@ func Answer(output json.RawMessage) string {
 // Query returns a node's input: the value of its mapping, or the run's query with the answers of the needed nodes. A
 // tool without a mapping gets none.
 func (n *Node) Query(ctx context.Context, run string, env func() map[string]any, nodes map[string]*data.Node) (string, error) {
+	if n.Item != nil {
+		return n.Item.Input, nil
+	}
 	if n.input == nil {
 		if n.Agent == "" {
 			return "{}", nil
@@ -165,7 +174,12 @@ func (n *Node) Query(ctx context.Context, run string, env func() map[string]any,
 		}
 		return strings.Join(parts, "\n\n"), nil
 	}
-	v, err := n.input.Run(ctx, env())
+	return n.text(ctx, n.input, env(), "input mapping")
+}
+
+// text returns the value of one of the node's expressions: a string, or any other value as JSON.
+func (n *Node) text(ctx context.Context, program *expression.Program, env map[string]any, what string) (string, error) {
+	v, err := program.Run(ctx, env)
 	if err != nil && ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
@@ -177,7 +191,7 @@ func (n *Node) Query(ctx context.Context, run string, env func() map[string]any,
 		raw, err = expression.Encode(v)
 	}
 	if err != nil {
-		return "", &plugins.Error{Code: "bad_input", Message: fmt.Sprintf("Node %s: the input mapping failed: %s", n.ID, firstLine(err))}
+		return "", &plugins.Error{Code: "bad_input", Message: fmt.Sprintf("Node %s: the %s failed: %s", n.ID, what, firstLine(err))}
 	}
 	return string(raw), nil
 }

@@ -76,6 +76,9 @@ func (p *player) env() map[string]any { return Scope(p.now(), p.query, p.state, 
 
 // play plays a node, in all its rounds.
 func (p *player) play(ctx context.Context, n *Node, row *data.Node) error {
+	if n.Map != nil {
+		return p.playItems(ctx, n, row)
+	}
 	for over := false; !over; {
 		if n.Rounds() > 0 {
 			row.Round++
@@ -104,14 +107,9 @@ func (p *player) play(ctx context.Context, n *Node, row *data.Node) error {
 		if n.Agent == "" && n.Tool == "" {
 			break
 		}
-		out, err := p.execute(n, in)
-		for execution := 1; err != nil; execution++ {
-			if e := outputError(err); e == nil || !n.Retries(e, execution) {
-				return err
-			}
-			out, err = p.execute(n, in)
+		if row.Output, err = p.retry(n, in); err != nil {
+			return err
 		}
-		row.Output, p.state = out.Output, out.State
 		if n.Rounds() == 0 {
 			break
 		}
@@ -124,6 +122,42 @@ func (p *player) play(ctx context.Context, n *Node, row *data.Node) error {
 		}
 	}
 	row.Status = data.Completed
+	return nil
+}
+
+// retry executes a node with its retries, and returns the output.
+func (p *player) retry(n *Node, in string) (json.RawMessage, error) {
+	for execution := 1; ; execution++ {
+		out, err := p.execute(n, in)
+		if err == nil {
+			p.state = out.State
+			return out.Output, nil
+		}
+		if e := outputError(err); e == nil || !n.Retries(e, execution) {
+			return nil, err
+		}
+	}
+}
+
+// playItems plays the items of a node's map.
+func (p *player) playItems(ctx context.Context, n *Node, row *data.Node) error {
+	list, err := n.Items(ctx, p.env)
+	if err != nil {
+		return err
+	}
+	items, ended := n.Unfold(list), make([]*Ended, len(list))
+	for i, item := range items {
+		ended[i] = &Ended{Error: item.Item.Error}
+		if ended[i].Error != nil {
+			continue
+		}
+		if ended[i].Output, err = p.retry(item, item.Item.Input); err != nil {
+			if ended[i].Error = outputError(err); ended[i].Error == nil || !item.Tolerates() {
+				return err
+			}
+		}
+	}
+	row.Status, row.Map, row.Output = data.Completed, new(data.MapProgress), n.Output(items, ended)
 	return nil
 }
 

@@ -155,7 +155,7 @@ func (fo *follower) pauseWaiting(ctx context.Context, fd *followed) error {
 	if fd.run == nil || len(fd.run.running) < 2 {
 		return nil
 	}
-	steps, err := fo.store.ByProject().Steps(ctx, fo.f.project, fd.run.key, 0, scanPage*scanPages)
+	steps, err := fo.store.ByProject().Steps(ctx, fo.f.project, fd.run.key, "", 0, scanPage*scanPages)
 	if err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (fo *follower) join(ctx context.Context, th *data.ThreadHead, key int64) er
 		return err
 	}
 	fd.run, fd.open = watch(&run, cmp.Or(run.SpanName, run.ID), fd.id), true
-	steps, err := fo.store.ByProject().Steps(ctx, run.Project, key, 0, scanPage*scanPages)
+	steps, err := fo.store.ByProject().Steps(ctx, run.Project, key, "", 0, scanPage*scanPages)
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (fo *follower) join(ctx context.Context, th *data.ThreadHead, key int64) er
 	for i := range steps.Rows {
 		st := &steps.Rows[i]
 		fd.run.ended[st.Number] = st.Status.Final()
-		if agent := fd.run.workers[st.Name]; agent != "" && st.Status == data.Running {
+		if agent := fd.run.workers[st.NodeID]; agent != "" && st.Status == data.Running {
 			began = append(began, execution{st.Name, agent, st.StartedAt})
 		}
 	}
@@ -409,7 +409,7 @@ func (fo *follower) showRun(ctx context.Context, fd *followed, recs []*tail.Reco
 func (fo *follower) endsIn(ctx context.Context, run *watched, recs []*tail.Record) (ends, error) {
 	e := ends{closers: len(recs)}
 	if slices.ContainsFunc(recs, func(rec *tail.Record) bool { return rec.Event.Type() == agui.TypeStepFinished }) {
-		p, err := fo.store.ByProject().Steps(ctx, fo.f.project, run.key, 0, scanPage*scanPages)
+		p, err := fo.store.ByProject().Steps(ctx, fo.f.project, run.key, "", 0, scanPage*scanPages)
 		if err != nil {
 			return e, err
 		}

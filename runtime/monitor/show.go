@@ -24,7 +24,7 @@ type watched struct {
 	generation int
 	user       string
 	agent      string            // the run's agent or workflow
-	workers    map[string]string // the agents of its nodes, whose steps have their names
+	workers    map[string]string // the agents of its nodes
 	ended      map[int]bool      // numbers of steps whose ends were shown
 	runID      string            // as events name it
 	threadID   string
@@ -165,11 +165,11 @@ func (f *feed) record(run *watched, rec *tail.Record, cut bool, ends *ends) {
 	case agui.SubagentStarted, agui.SubagentFinished, agui.SubagentError:
 		f.subagent(run, rec.Event, cut, ends)
 	case agui.StepStarted:
-		if agent := run.workers[ev.StepName]; agent != "" && ev.SubagentRunID == "" {
+		if agent := run.workers[data.NodeOf(ev.StepName)]; agent != "" && ev.SubagentRunID == "" {
 			f.begin(run, ev.StepName, agent, timeOf(ev))
 		}
 	case agui.StepFinished:
-		if run.workers[ev.StepName] != "" && ev.SubagentRunID == "" {
+		if run.workers[data.NodeOf(ev.StepName)] != "" && ev.SubagentRunID == "" {
 			f.finishStep(run, &ev, ends.steps)
 		}
 	case agui.RunFinished, agui.RunError:

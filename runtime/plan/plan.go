@@ -19,22 +19,25 @@ import (
 type Plan struct {
 	Graph   *graph.Graph
 	nodes   map[string]*data.Node
-	steps   map[string]*data.Step // by node, the latest
+	maps    map[string]*mapped    // by node, once it has begun
+	steps   map[string]*data.Step // by name, the latest
 	count   int                   // steps so far, over all generations
-	started map[string]bool       // nodes that this process has started
+	started map[string]bool       // steps that this process has started, by name
 
 	Now func() time.Time // the time that expressions have
 }
 
 // New returns the plan of a graph, without rows.
 func New(g *graph.Graph) *Plan {
-	return &Plan{Graph: g, nodes: make(map[string]*data.Node), steps: make(map[string]*data.Step), started: make(map[string]bool), Now: time.Now}
+	return &Plan{
+		Graph: g, nodes: make(map[string]*data.Node), maps: make(map[string]*mapped), steps: make(map[string]*data.Step), started: make(map[string]bool), Now: time.Now,
+	}
 }
 
-// Kept is a node that an earlier run has completed, with the step that did. A rerun has both as its own.
+// Kept is a node that an earlier run has completed, with the steps that did: of a map those of its items. A rerun has them as its own.
 type Kept struct {
-	Node data.Node
-	Step data.Step
+	Node  data.Node
+	Steps []data.Step
 }
 
 // Reset makes the rows of a new generation behind so many steps of earlier ones. The first row of a lone node is written with its
@@ -43,14 +46,17 @@ func (p *Plan) Reset(run *data.Run, before int, kept []Kept) (rows []data.Row) {
 	p.count = before
 	known := make(map[string]*data.Node, len(kept))
 	for i := range kept {
-		node, st := kept[i].Node, kept[i].Step
+		node := kept[i].Node
 		if !slices.ContainsFunc(p.Graph.Nodes, func(n *graph.Node) bool { return n.ID == node.NodeID }) {
 			continue
 		}
-		p.count++
-		node.RunKey, st.RunKey, st.Number, st.ID, st.Generation = run.Key, run.Key, p.count, data.NewID(), run.Generation
-		known[node.NodeID], p.steps[node.NodeID] = &node, &st
-		rows = append(rows, new(st))
+		node.RunKey, known[node.NodeID] = run.Key, &node
+		for _, st := range kept[i].Steps {
+			p.count++
+			st.RunKey, st.Number, st.ID, st.Generation = run.Key, p.count, data.NewID(), run.Generation
+			p.steps[st.Name] = &st
+			rows = append(rows, new(st))
+		}
 	}
 	for _, n := range p.Graph.Nodes {
 		node := cmp.Or(known[n.ID], &data.Node{RunKey: run.Key, NodeID: n.ID, Status: data.Pending})
@@ -62,8 +68,8 @@ func (p *Plan) Reset(run *data.Run, before int, kept []Kept) (rows []data.Row) {
 	return rows
 }
 
-// Load reads the rows.
-func (p *Plan) Load(ctx context.Context, r data.Reader, run *data.Run) error {
+// Load reads the rows. The run's records have the items of its maps, and their ends.
+func (p *Plan) Load(ctx context.Context, r data.Reader, run *data.Run, records []data.Memo) error {
 	rows, err := r.Nodes(ctx, run.Key)
 	if err != nil {
 		return err
@@ -77,18 +83,18 @@ func (p *Plan) Load(ctx context.Context, r data.Reader, run *data.Run) error {
 		}
 	}
 	for {
-		steps, err := r.ByProject().Steps(ctx, run.Project, run.Key, p.count, page)
+		steps, err := r.ByProject().Steps(ctx, run.Project, run.Key, "", p.count, page)
 		if err != nil {
 			return err
 		}
 		for i := range steps.Rows {
 			s := &steps.Rows[i]
 			if p.count = s.Number; s.Generation == run.Generation {
-				p.steps[s.NodeID] = s
+				p.steps[s.Name] = s
 			}
 		}
 		if !steps.More {
-			return nil
+			return p.loadMaps(records)
 		}
 	}
 }
@@ -145,6 +151,11 @@ func (s *Scene) Runs(ctx context.Context, n *graph.Node) (bool, error) {
 	return n.Runs(ctx, s.scope, s.nodes)
 }
 
+// Items returns the items of a node's map.
+func (s *Scene) Items(ctx context.Context, n *graph.Node) ([]graph.Item, error) {
+	return n.Items(ctx, s.scope)
+}
+
 // Query returns the query of a node.
 func (s *Scene) Query(ctx context.Context, n *graph.Node) (string, error) {
 	return n.Query(ctx, s.query, s.scope, s.nodes)
@@ -178,6 +189,10 @@ func (p *Plan) Due() (list []*graph.Node, err error) {
 		if row.Status == data.Failed && !n.Catches(row.Error) {
 			return nil, &plugins.Error{Code: row.Error.Code, Message: row.Error.Message}
 		}
+		if m := p.maps[n.ID]; m != nil && !row.Status.Final() && p.approved(n) {
+			list = append(list, p.dueItems(m)...)
+			continue
+		}
 		if !p.started[n.ID] && !row.Status.Final() && row.Status != data.Waiting && n.NeedsMet(p.nodes) {
 			list = append(list, n)
 		}
@@ -194,7 +209,7 @@ func (p *Plan) Skip(n *graph.Node) data.Row {
 }
 
 // Start notes that this process executes a node.
-func (p *Plan) Start(n *graph.Node) { p.started[n.ID] = true }
+func (p *Plan) Start(n *graph.Node) { p.started[n.StepName()] = true }
 
 // Begin makes the step of a node's next execution, which counts once Enter is called with it.
 func (p *Plan) Begin(n *graph.Node, run *data.Run, query string) *data.Step {
@@ -202,13 +217,16 @@ func (p *Plan) Begin(n *graph.Node, run *data.Run, query string) *data.Step {
 	p.count++
 	st := &data.Step{
 		RunKey: run.Key, Number: p.count, ID: data.NewID(), Generation: run.Generation, NodeID: n.ID,
-		Name: n.ID, Execution: 1, Round: p.round(n), Status: data.Running, Input: data.Plain(query), StartedAt: now,
+		Name: n.StepName(), Execution: 1, Round: p.round(n), Status: data.Running, Input: data.Plain(query), StartedAt: now,
 	}
-	if last := p.steps[n.ID]; last != nil && last.Round == st.Round {
+	if last := p.steps[st.Name]; last != nil && last.Round == st.Round {
 		st.Execution = last.Execution + 1
 	}
 	node := p.nodes[n.ID]
-	node.Round, node.Status, node.Error, node.CompletedAt, node.Progress = st.Round, data.Running, nil, nil, 0
+	node.Round, node.Status, node.Error, node.CompletedAt, node.Progress = st.Round, data.Running, nil, nil, node.Map.Fraction()
+	if n.Item != nil {
+		st.Item = &n.Item.Item
+	}
 	if node.StartedAt == nil {
 		node.StartedAt = &now
 	}
@@ -216,11 +234,11 @@ func (p *Plan) Begin(n *graph.Node, run *data.Run, query string) *data.Step {
 }
 
 // Enter makes a step the latest of its node.
-func (p *Plan) Enter(st *data.Step) { p.steps[st.NodeID] = st }
+func (p *Plan) Enter(st *data.Step) { p.steps[st.Name] = st }
 
 // Open returns the step of a node that a crash or a question has left open, or nil.
 func (p *Plan) Open(n *graph.Node) *data.Step {
-	if last := p.steps[n.ID]; last != nil && !last.Status.Final() {
+	if last := p.steps[n.StepName()]; last != nil && !last.Status.Final() {
 		return last
 	}
 	return nil
@@ -229,20 +247,31 @@ func (p *Plan) Open(n *graph.Node) *data.Step {
 // HasStep reports whether a node has a step, which has its name.
 func (p *Plan) HasStep(name string) bool { return p.steps[name] != nil }
 
-// Rows returns the rows of a step and of its node.
+// Rows returns the rows of a step and of its node, and of an item that has ended its record.
 func (p *Plan) Rows(st *data.Step) []data.Row {
-	return []data.Row{new(*st), new(*p.nodes[st.NodeID])}
+	rows := []data.Row{new(*st), new(*p.nodes[st.NodeID])}
+	if e := p.endOf(st); e != nil {
+		rows = append(rows, &data.Memo{RunKey: st.RunKey, Generation: st.Generation, Step: st.Number, Place: endPlace, Done: true, Output: data.MustJSON(e)})
+	}
+	return rows
 }
 
 // Wait lets a step and its node wait for an answer.
-func (p *Plan) Wait(st *data.Step) { st.Status, p.nodes[st.NodeID].Status = data.Waiting, data.Waiting }
+func (p *Plan) Wait(st *data.Step) {
+	st.Status = data.Waiting
+	p.nodes[st.NodeID].Status = p.state(st.NodeID)
+}
 
 // Fail ends a step with an error, and its node unless that is executed again: it continues with its next execution then, also after
 // a crash.
 func (p *Plan) Fail(st *data.Step, e *agui.OutputError, again bool) {
 	now := time.Now()
 	st.Status, st.Error, st.CompletedAt = data.Failed, e, &now
-	if !again {
+	switch {
+	case again:
+	case p.tolerates(st):
+		p.endItem(st, &graph.Ended{Error: e})
+	default:
 		p.FailNode(st.NodeID, e)
 	}
 }
@@ -259,6 +288,10 @@ func (p *Plan) FailNode(id string, e *agui.OutputError) data.Row {
 func (p *Plan) Complete(st *data.Step, text string, output json.RawMessage) {
 	now := time.Now()
 	st.Status, st.Output, st.CompletedAt = data.Completed, &text, &now
+	if p.maps[st.NodeID] != nil { // an item, or the approval of them all
+		p.endItem(st, &graph.Ended{Output: output})
+		return
+	}
 	node := p.nodes[st.NodeID]
 	node.Status, node.Output, node.CompletedAt, node.Progress = data.Completed, output, &now, 1
 }
@@ -318,7 +351,9 @@ func (p *Plan) Progress(id string, value json.RawMessage) data.Row {
 	if n == nil || json.Unmarshal(value, &made) != nil {
 		return nil
 	}
-	n.Progress = min(max(made.Progress, 0), 1)
+	if n.Progress = min(max(made.Progress, 0), 1); n.Map != nil { // it is one of an item
+		n.Progress = n.Map.Fraction()
+	}
 	if made.Message != "" {
 		n.Messages = append(slices.Clone(n.Messages[max(0, len(n.Messages)-maxMessages+1):]), data.Clip(made.Message, maxMessage))
 	}

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -148,7 +149,7 @@ func TestPlan_DueNodesHaveWhatTheyNeed(t *testing.T) {
 func TestPlan_CountsKeptNodes(t *testing.T) {
 	t.Parallel()
 	kept := func(id string) plan.Kept {
-		return plan.Kept{Node: data.Node{RunKey: 1, NodeID: id, Status: data.Completed}, Step: data.Step{RunKey: 1, Number: 9, NodeID: id, Status: data.Completed}}
+		return plan.Kept{Node: data.Node{RunKey: 1, NodeID: id, Status: data.Completed}, Steps: []data.Step{{RunKey: 1, Number: 9, NodeID: id, Name: id, Status: data.Completed}}}
 	}
 	p, run, rows := begun(kept("gone"), kept("a"))
 	check(t, "rows", shown(rows), "node a COMPLETED, node b PENDING, node c PENDING, step 1 of a COMPLETED")
@@ -197,4 +198,100 @@ func TestPlan_KeepsTheLatestMessages(t *testing.T) {
 	if p.Progress("none", []byte(`{}`)) != nil || p.Progress("a", []byte(`[]`)) != nil {
 		t.Error("progress of no node, or none, has a row")
 	}
+}
+
+// stored are the rows of a run.
+type stored struct {
+	data.Reader
+	node  data.Node
+	steps []data.Step
+}
+
+func (s *stored) Nodes(context.Context, int64) ([]data.Node, error) { return []data.Node{s.node}, nil }
+
+func (s *stored) ByProject() data.ByProject { return storedSteps{steps: s.steps} }
+
+type storedSteps struct {
+	data.ByProject
+	steps []data.Step
+}
+
+func (s storedSteps) Steps(_ context.Context, _ string, _ int64, _ string, after, _ int) (data.Page[data.Step], error) {
+	return data.Page[data.Step]{Rows: s.steps[min(after, len(s.steps)):]}, nil
+}
+
+// dueSteps returns the names of the steps that can begin.
+func dueSteps(t *testing.T, p *plan.Plan) (names []string) {
+	t.Helper()
+	list, err := p.Due()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range list {
+		names = append(names, n.StepName())
+	}
+	return names
+}
+
+// A map has so many items at work as it may, the ones that have begun first. One that waits keeps its place.
+func TestPlan_ItemsOfAMap(t *testing.T) {
+	t.Parallel()
+	n := &graph.Node{Node: plugins.Node{ID: "m", Map: &plugins.Map{Max: 2, OnError: plugins.CollectErrors}}}
+	run := new(data.Run)
+	run.Key, run.Generation = 7, 1
+	var items []graph.Item
+	for i := range 4 {
+		items = append(items, graph.Item{Item: data.Item{Index: i, Key: fmt.Sprint("k", i)}, Input: "in"})
+	}
+	items[0].Error = &agui.OutputError{Code: "bad_input"}
+	p := plan.New(&graph.Graph{Nodes: []*graph.Node{n}})
+	p.Reset(run, 0, nil)
+	check(t, "before it begins", strings.Join(dueSteps(t, p), " "), "m")
+	p.Start(n)
+	records := p.Unfold(n, run, items)
+	check(t, "at first", strings.Join(dueSteps(t, p), " "), "m[1] m[2]")
+	step := func(i int) *data.Step {
+		item := n.Of(&items[i])
+		p.Start(item)
+		st := p.Begin(item, run, "in")
+		p.Enter(st)
+		return st
+	}
+	one, two := step(1), step(2)
+	p.Wait(one)
+	check(t, "one waits", shown(p.Rows(one)), "node m RUNNING, step 1 of m WAITING")
+	p.Complete(two, "done", []byte(`{"answer":"two"}`))
+	check(t, "beside it", strings.Join(dueSteps(t, p), " "), "m[3]")
+	check(t, "the others wait", shown(p.Rows(two)[:2]), "node m WAITING, step 2 of m COMPLETED")
+	records = append(records, p.Rows(two)...)
+
+	load := func() *plan.Plan {
+		t.Helper()
+		again := plan.New(p.Graph)
+		var memos []data.Memo
+		for _, row := range records {
+			if m, ok := row.(*data.Memo); ok {
+				memos = append(memos, *m)
+			}
+		}
+		if err := again.Load(t.Context(), &stored{node: *records[0].(*data.Node), steps: []data.Step{*one, *two}}, run, memos); err != nil {
+			t.Fatal(err)
+		}
+		return again
+	}
+	check(t, "after a crash", strings.Join(dueSteps(t, load()), " "), "m[3]")
+	p.Go(one)
+	check(t, "after a crash of one at work", strings.Join(dueSteps(t, load()), " "), "m[1] m[3]")
+
+	three := step(3)
+	p.Fail(three, &agui.OutputError{Code: "sick", Retryable: true}, true)
+	if e := p.Rows(three); len(e) != 2 {
+		t.Errorf("a failure that is tried again is recorded as %v", e)
+	}
+	p.Fail(three, &agui.OutputError{Code: "sick", Message: "ill"}, false)
+	p.Complete(one, "done", []byte(`{"answer":"one","result":{"x":1}}`))
+	node := p.Rows(one)[1].(*data.Node)
+	check(t, "the output", string(node.Output), `{"status":"partial_success","answer":"one\n\ntwo","result":[null,{"x":1},{"answer":"two"},null],`+
+		`"errors":[{"index":0,"key":"k0","code":"bad_input","message":""},{"index":3,"key":"k3","code":"sick","message":"ill"}]}`)
+	check(t, "the counts", fmt.Sprint(*node.Map, " ", node.Status, " ", node.Progress), "{4 2 2} COMPLETED 1")
 }

@@ -466,7 +466,7 @@ func isCustom(ev agui.Event, name string) bool {
 func (c *checker) checkSteps(v *view) {
 	for i := range v.runs {
 		r := &v.runs[i]
-		page, err := c.p.rt.Runs.Steps(c.ctx, ownerOf(r), r.ID, 0, 500)
+		page, err := c.p.rt.Runs.Steps(c.ctx, ownerOf(r), r.ID, "", 0, 500)
 		steps := page.Rows
 		if err != nil {
 			c.find(RuleSteps, "the steps of %s cannot be read: %v", short(r.ID), err)
@@ -489,13 +489,33 @@ func (c *checker) checkSteps(v *view) {
 		for j := range nodes {
 			if n := &nodes[j]; r.Status.Final() && !n.Status.Final() && n.Status != runtime.Pending {
 				c.find(RuleSteps, "run %s is %s, and its node %s is %s", short(r.ID), r.Status, n.NodeID, n.Status)
+			} else if n.NodeID == mapNode && n.Status == runtime.Completed {
+				c.checkItems(r, n, steps)
 			}
 		}
 	}
 }
 
+// checkItems checks the items of a completed map.
+func (c *checker) checkItems(r *runtime.Run, n *runtime.Node, steps []runtime.Step) {
+	done := make(map[string]int)
+	for i := range steps {
+		if st := &steps[i]; st.NodeID == n.NodeID && st.Generation == r.Generation && st.Status == runtime.Completed {
+			done[st.Item.Key]++
+		}
+	}
+	if n.Map.Items != 3 || n.Map.Done+n.Map.Failed != 3 || n.Map.Done != len(done) {
+		c.find(RuleItems, "run %s: the map has %+v, and these steps of items have completed: %v", short(r.ID), *n.Map, done)
+	}
+	for key, times := range done {
+		if times > 1 {
+			c.find(RuleItems, "run %s: the item %s has completed %d times in generation %d", short(r.ID), key, times, r.Generation)
+		}
+	}
+}
+
 func sameExecution(a, b *runtime.Step) bool {
-	return a.Generation == b.Generation && a.NodeID == b.NodeID && a.Round == b.Round && a.Execution == b.Execution
+	return a.Generation == b.Generation && a.Name == b.Name && a.Round == b.Round && a.Execution == b.Execution
 }
 
 // outcome returns a terminal event's outcome of its run.

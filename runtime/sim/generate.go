@@ -502,7 +502,7 @@ func (g *generator) start(s *Step) {
 	s.Agent = g.pick(alone, alone, alone, alone, flow)
 	s.Script = g.script(0, 4)
 	if s.Agent == flow {
-		s.Script = Script{{"a", g.script(1, 3)}, {"b", g.script(1, 3)}, {"c", g.script(1, 3)}}
+		s.Script = Script{{"a", g.script(1, 3)}, {"b", g.script(1, 3)}, {"c", g.script(1, 3)}, {mapNode, g.script(1, 2)}}
 	}
 	s.Multitask = g.pick("", "", "", "reject", "interrupt", "rollback")
 	s.State = g.r.IntN(6) == 0

@@ -21,6 +21,7 @@ const (
 	RulePrompt   Rule = "prompt.valid"    // in a prompt each call is followed by its result, each result follows its call
 	RuleReach    Rule = "prompt.whole"    // a COMPLETED run's worker has received all its messages
 	RuleSteps    Rule = "rows.steps"      // steps are numbered 1, 2, 3 …, and over when their run is, as are nodes
+	RuleItems    Rule = "rows.items"      // an item of a map completes once, and a completed map counts all
 	RuleInput    Rule = "prompt.same"     // a step that is called again gets the same input
 	RuleOnce     Rule = "tool.once"       // a tool that is not idempotent is called once at most
 	RuleBare     Rule = "tool.bare"       // a tool node without input is called with {}

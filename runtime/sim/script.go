@@ -23,7 +23,7 @@ import (
 //	stay                     a Do that lasts until the caller releases it, where there is one caller alone
 //	fail die panic           fails at its first execution, for good, by a panic
 //	reuse illegal            a message id of an earlier run, an event that may not be emitted
-//	a{…} b{…} c{…}           the script of that node of a workflow
+//	a{…} b{…} c{…} m{…}      the script of that node of a workflow, of m for each of three items
 type Op struct {
 	Name string
 	Body []Op

@@ -377,9 +377,9 @@ func (r byProject) RunMessages(ctx context.Context, project string, runKey, afte
 	})
 }
 
-func (r byProject) Steps(ctx context.Context, project string, runKey int64, after, limit int) (runtime.Page[runtime.Step], error) {
+func (r byProject) Steps(ctx context.Context, project string, runKey int64, node string, after, limit int) (runtime.Page[runtime.Step], error) {
 	return read(r.f, func() (runtime.Page[runtime.Step], error) {
-		return r.ByProject.Steps(ctx, project, runKey, after, limit)
+		return r.ByProject.Steps(ctx, project, runKey, node, after, limit)
 	})
 }
 

@@ -41,8 +41,11 @@ func (a worker) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 		}
 		defer pl.w.ledger.enters(pl.place, pl.p)()
 	}
+	if run.Input.Node == mapNode && a.name != helper {
+		query = pl.query
+	}
 	_, script := message(query)
-	if n := run.Input.Node; a.name != helper && (n == "a" || n == "b" || n == "c") {
+	if n := run.Input.Node; a.name != helper && (n == "a" || n == "b" || n == "c" || n == mapNode) {
 		return agui.WorkerOutput{Answer: pl.nodeAnswer()}, pl.play(ctx, pl.place+"/q", body(script, n))
 	}
 	if err := pl.play(ctx, pl.place+"/q", script); err != nil {
@@ -62,6 +65,9 @@ const (
 	east   = "east"
 	west   = "west"
 )
+
+// mapNode is the node of flow with a map. The query of an item is its key, a bar, and that of the run.
+const mapNode = "m"
 
 // message splits a message into its name and script. Any other text is the script say.
 func message(text string) (name string, s Script) {
@@ -89,7 +95,8 @@ type player struct {
 	w     *world
 	p     *process
 	run   *plugins.Run
-	place string // the run with its generation, node and execution
+	place string // the run with its generation, node, item and execution
+	query string // without the item's key
 
 	messages []agui.Message // of the thread
 }
@@ -101,17 +108,40 @@ func (pl *player) begin(ctx context.Context) error {
 	if err != nil || run.Status != runtime.Running { // it has ended, and may be in its next generation
 		return errDied
 	}
-	name, _ := message(in.Query)
+	node := in.Node
+	if pl.query = in.Query; node == mapNode {
+		var key string
+		key, pl.query, _ = strings.Cut(in.Query, "|")
+		if err := pl.isMissing(ctx, &run, key); err != nil {
+			return err
+		}
+		node += key
+	}
+	name, _ := message(pl.query)
 	if strings.TrimPrefix(name, "m") != strings.TrimPrefix(in.RunID, "r") { // it may have no message of its own
 		name += "." + short(in.RunID)
 	}
-	pl.place = fmt.Sprintf("%s.%s.%d/%s.%d", name, run.CreatedAt.Format("05.000"), run.Generation, in.Node, in.Execution)
+	pl.place = fmt.Sprintf("%s.%s.%d/%s.%d", name, run.CreatedAt.Format("05.000"), run.Generation, node, in.Execution)
 	if pl.messages, _, err = pl.run.Messages(ctx, 0); err != nil {
 		return errDied
 	}
 	pl.w.ledger.asked(pl.place, in, pl.messages)
-	if !pl.w.ledger.called(&run, in.Node, in.Execution) {
+	if !pl.w.ledger.called(&run, node, in.Execution) {
 		<-ctx.Done() // it would not end otherwise
+	}
+	return nil
+}
+
+// isMissing checks that an item of the map has not ended.
+func (pl *player) isMissing(ctx context.Context, run *runtime.Run, key string) error {
+	steps, err := pl.p.rt.Runs.Steps(ctx, runtime.MustCaller(run.Project, run.User, runtime.RoleUser), run.ID, mapNode, 0, 500)
+	if err != nil {
+		return errDied
+	}
+	for i := range steps.Rows {
+		if st := &steps.Rows[i]; st.Generation == run.Generation && st.Item.Key == key && st.Status == runtime.Completed {
+			pl.w.find(RuleItems, "run %s: the item %s of generation %d is executed, and its step %d has completed", short(run.ID), key, run.Generation, st.Number)
+		}
 	}
 	return nil
 }
@@ -540,6 +570,7 @@ func (p *process) plugs() []plugins.Plugin {
 		{ID: "b", Agent: alone, Input: "query", Retry: again},
 		{ID: "t", Tool: "bare", Needs: []string{"a"}, When: `nodes.a.answer contains "answer"`},
 		{ID: "c", Agent: alone, Input: "query", Needs: []string{"b", "t"}, When: `state.k0 != "never"`},
+		{ID: mapNode, Agent: alone, Input: `item + "|" + query`, Retry: again, Map: &plugins.Map{Over: `["x", "y", "z"]`, Key: "item", Max: 2, OnError: plugins.CollectErrors}},
 		{ID: "d", Tool: "bare", Needs: []string{"b"}, When: `nodes.b.answer == "never"`},
 	}})
 }

@@ -16,18 +16,18 @@ import (
 // The latest step of a node usually implies the node's state. Then the step has tells_node set and the node has no row, or an
 // outdated one. Otherwise the node's row has the state.
 
-const toldColumns = `status, round, CASE status WHEN 'COMPLETED' THEN 1.0 ELSE 0.0 END, NULL, output, error, started_at, completed_at,
+const toldColumns = `status, round, CASE status WHEN 'COMPLETED' THEN 1.0 ELSE 0.0 END, NULL, output, NULL, error, started_at, completed_at,
 	number`
 
-const nodeColumns = `run_key, node_id, status, round, progress, messages, output, error, started_at, completed_at`
+const nodeColumns = `run_key, node_id, status, round, progress, messages, output, map, error, started_at, completed_at`
 
 const (
 	upsertNode = `
 INSERT INTO node_states (` + nodeColumns + `)
-VALUES (?::bigint, ?::text, ?::text, ?::bigint, ?::float8, ?::text, ?::text, ?::text, ?::timestamptz, ?::timestamptz)
+VALUES (?::bigint, ?::text, ?::text, ?::bigint, ?::float8, ?::text, ?::text, ?::text, ?::text, ?::timestamptz, ?::timestamptz)
 ON CONFLICT (run_key, node_id) DO UPDATE SET
 	status = excluded.status, round = excluded.round, progress = excluded.progress, messages = excluded.messages,
-	output = excluded.output, error = excluded.error, started_at = excluded.started_at,
+	output = excluded.output, map = excluded.map, error = excluded.error, started_at = excluded.started_at,
 	completed_at = excluded.completed_at`
 
 	// silenceSteps makes a node's row the one with its state.
@@ -54,11 +54,11 @@ ORDER BY 2, 11 LIMIT ?`
 
 	// selectNodeStates is selectNodes without outputs.
 	selectNodeStates = `
-SELECT run_key, node_id, status, round, progress, messages, NULL, error, started_at, completed_at, 0 FROM node_states n
+SELECT run_key, node_id, status, round, progress, messages, NULL, map, error, started_at, completed_at, 0 FROM node_states n
 WHERE run_key = ` + runOfProject + ` AND NOT EXISTS (
 	SELECT 1 FROM steps s WHERE s.run_key = n.run_key AND s.node_id = n.node_id AND s.tells_node)
 UNION ALL
-SELECT run_key, node_id, status, round, CASE status WHEN 'COMPLETED' THEN 1.0 ELSE 0.0 END, NULL, NULL, error, started_at,
+SELECT run_key, node_id, status, round, CASE status WHEN 'COMPLETED' THEN 1.0 ELSE 0.0 END, NULL, NULL, NULL, error, started_at,
 	completed_at, number
 FROM steps WHERE run_key = ` + runOfProject + ` AND tells_node
 ORDER BY 2, 11 LIMIT ?`
@@ -66,7 +66,7 @@ ORDER BY 2, 11 LIMIT ?`
 
 func nodeCells(n *data.Node) []any {
 	return []any{
-		n.RunKey, n.NodeID, string(n.Status), n.Round, n.Progress, sqldb.JSON(n.Messages), sqldb.JSON(n.Output), sqldb.JSON(n.Error),
+		n.RunKey, n.NodeID, string(n.Status), n.Round, n.Progress, sqldb.JSON(n.Messages), sqldb.JSON(n.Output), sqldb.JSON(n.Map), sqldb.JSON(n.Error),
 		sqldb.Time(n.StartedAt), sqldb.Time(n.CompletedAt),
 	}
 }
@@ -85,7 +85,7 @@ func tells(s *data.Step, n *data.Node) bool {
 	if s.Status == data.Completed {
 		progress = 1
 	}
-	return n.Status == s.Status && n.Round == s.Round && n.Progress == progress && len(n.Messages) == 0 && n.Error == s.Error &&
+	return n.Map == nil && n.Status == s.Status && n.Round == s.Round && n.Progress == progress && len(n.Messages) == 0 && n.Error == s.Error &&
 		same(n.StartedAt, &s.StartedAt) && same(n.CompletedAt, s.CompletedAt) && bytes.Equal(n.Output, toldOutput(s))
 }
 
@@ -162,7 +162,7 @@ func nodeKeyCells(n *data.Node) []any { return []any{n.RunKey, n.NodeID} }
 func scanNode(rows *sql.Rows) (n data.Node, err error) {
 	var output sql.NullString
 	var step int
-	err = rows.Scan(&n.RunKey, &n.NodeID, &n.Status, &n.Round, &n.Progress, sqldb.Into(&n.Messages), &output, sqldb.Into(&n.Error),
+	err = rows.Scan(&n.RunKey, &n.NodeID, &n.Status, &n.Round, &n.Progress, sqldb.Into(&n.Messages), &output, sqldb.Into(&n.Map), sqldb.Into(&n.Error),
 		sqldb.Into(&n.StartedAt), sqldb.Into(&n.CompletedAt), &step)
 	switch {
 	case !output.Valid:

@@ -349,12 +349,15 @@ func testSteps(t *testing.T, f *fixture) {
 	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
 	var rows []data.Row
 	for n := 1; n <= 5; n++ {
-		rows = append(rows, &data.Step{RunKey: run.Key, Number: n, Status: data.Completed, StartedAt: at(n)})
+		rows = append(rows, &data.Step{RunKey: run.Key, Number: n, NodeID: []string{"even", "odd"}[n%2], Status: data.Completed, StartedAt: at(n)})
 	}
 	f.put(t, rows...)
-	page, total, err := Parts(f.ByProject().Steps(t.Context(), run.Project, run.Key, 2, 2))
+	page, total, err := Parts(f.ByProject().Steps(t.Context(), run.Project, run.Key, "", 2, 2))
 	equal(t, "total", total, err, 5)
 	equal(t, "page", []int{page[0].Number, page[1].Number}, err, []int{3, 4})
+	page, total, err = Parts(f.ByProject().Steps(t.Context(), run.Project, run.Key, "odd", 1, 1))
+	equal(t, "total of a node", total, err, 3)
+	equal(t, "page of a node", []int{len(page), page[0].Number}, err, []int{1, 3})
 }
 
 func testAnswers(t *testing.T, f *fixture) {
@@ -448,7 +451,7 @@ func testDeleteRun(t *testing.T, f *fixture) {
 		equal(t, what("names"), len(named), err, want)
 		spans, err := f.Spans(ctx, run.Key)
 		equal(t, what("spans"), len(spans), err, want)
-		steps, _, err := Parts(f.ByProject().Steps(ctx, run.Project, run.Key, 0, 10))
+		steps, _, err := Parts(f.ByProject().Steps(ctx, run.Project, run.Key, "", 0, 10))
 		equal(t, what("steps"), len(steps), err, want)
 		nodes, err := f.Nodes(ctx, run.Key)
 		equal(t, what("nodes"), len(nodes), err, want)

@@ -37,7 +37,7 @@ func testNodesBesideSteps(t *testing.T, f *fixture) {
 			want[i].Output = nil
 		}
 		equal(t, what+": states", states, err, want)
-		list, err := f.ByProject().Steps(t.Context(), run.Project, run.Key, 0, 10)
+		list, err := f.ByProject().Steps(t.Context(), run.Project, run.Key, "", 0, 10)
 		equal(t, what+": steps", list.Total, err, len(steps))
 		for _, s := range list.Rows {
 			equal(t, what+": step", s, nil, steps[s.Number])

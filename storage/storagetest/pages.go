@@ -52,7 +52,7 @@ func testPageBytes(t *testing.T, f *fixture) {
 		if after == nil {
 			after = new(data.Step)
 		}
-		return f.ByProject().Steps(ctx, last.Project, last.Key, after.Number, 100)
+		return f.ByProject().Steps(ctx, last.Project, last.Key, "", after.Number, 100)
 	})
 	pages(t, "messages", n, func(after *data.Message) (data.Page[data.Message], error) {
 		if after == nil {

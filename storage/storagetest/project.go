@@ -26,7 +26,7 @@ func testForeignKeys(t *testing.T, f *fixture) {
 				t.Errorf("%s in %q: %d, %v", what, project, n, err)
 			}
 		}
-		steps, total, err := Parts(f.ByProject().Steps(ctx, project, run.Key, 0, 10))
+		steps, total, err := Parts(f.ByProject().Steps(ctx, project, run.Key, "", 0, 10))
 		count("steps", len(steps), err)
 		count("all steps", total, err)
 		nodes, err := f.ByProject().NodeStates(ctx, project, run.Key)

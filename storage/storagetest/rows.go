@@ -177,7 +177,7 @@ func testSpanStepNode(t *testing.T, f *fixture) {
 			Status: data.Failed, Input: "in", Output: new("out"), Error: &agui.OutputError{Code: "c", Message: "m"},
 			StartedAt: at(1), CompletedAt: new(at(2)),
 		},
-		{RunKey: run.Key, Number: 2, ID: "s2", NodeID: "node", Name: "node#2", Status: data.Waiting, StartedAt: at(3)},
+		{RunKey: run.Key, Number: 2, ID: "s2", NodeID: "b", Name: "b[3]", Item: &data.Item{Index: 3, Key: "ü"}, Status: data.Waiting, StartedAt: at(3)},
 	}
 	nodes := []data.Node{
 		{
@@ -185,7 +185,7 @@ func testSpanStepNode(t *testing.T, f *fixture) {
 			Output: object("out"), Error: &agui.OutputError{Code: "c", Message: "m"}, StartedAt: new(at(1)),
 			CompletedAt: new(at(2)),
 		},
-		{RunKey: run.Key, NodeID: "b", Status: data.Pending},
+		{RunKey: run.Key, NodeID: "b", Status: data.Waiting, Map: &data.MapProgress{Items: 5, Done: 2, Failed: 1}, StartedAt: new(at(3))},
 	}
 	f.put(t, &spans[0], &spans[1], &steps[0], &steps[1], &nodes[0], &nodes[1])
 	check := func() {
@@ -194,7 +194,7 @@ func testSpanStepNode(t *testing.T, f *fixture) {
 		equal(t, "Spans", gotSpans, err, spans)
 		gotSpan, err := f.SpanAfter(t.Context(), thread.Key, 1)
 		equal(t, "SpanAfter", gotSpan, err, spans[1])
-		gotSteps, total, err := Parts(f.ByProject().Steps(t.Context(), run.Project, run.Key, 0, 10))
+		gotSteps, total, err := Parts(f.ByProject().Steps(t.Context(), run.Project, run.Key, "", 0, 10))
 		equal(t, "Steps", gotSteps, err, steps)
 		equal(t, "total", total, err, 2)
 		gotNodes, err := f.Nodes(t.Context(), run.Key)
@@ -340,7 +340,7 @@ func testManyRows(t *testing.T, f *fixture) {
 		f.put(t, rows...)
 		f.put(t, rows...)
 	}
-	steps, total, err := Parts(f.ByProject().Steps(t.Context(), run.Project, run.Key, 0, 1000))
+	steps, total, err := Parts(f.ByProject().Steps(t.Context(), run.Project, run.Key, "", 0, 1000))
 	equal(t, "total", total, err, want)
 	for i, step := range steps {
 		if step.Number != i+1 || step.ID != fmt.Sprint(i+1) || !step.StartedAt.Equal(at(i+1)) {

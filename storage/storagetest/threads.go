@@ -227,7 +227,7 @@ func testDeleteThread(t *testing.T, f *fixture) {
 		}
 		spans, err := f.Spans(ctx, run.Key)
 		count("spans", len(spans), err)
-		steps, _, err := Parts(f.ByProject().Steps(ctx, run.Project, run.Key, 0, 10))
+		steps, _, err := Parts(f.ByProject().Steps(ctx, run.Project, run.Key, "", 0, 10))
 		count("steps", len(steps), err)
 		nodes, err := f.Nodes(ctx, run.Key)
 		count("nodes", len(nodes), err)
@@ -307,7 +307,7 @@ func testDeleteTogether(t *testing.T, f *fixture) {
 	for _, run := range runs {
 		_, err := f.Run(ctx, run.Key)
 		memos, memosErr := f.Memos(ctx, run.Key, 1)
-		steps, stepsErr := rowsOf(f.ByProject().Steps(ctx, "project", run.Key, 0, 10))
+		steps, stepsErr := rowsOf(f.ByProject().Steps(ctx, "project", run.Key, "", 0, 10))
 		named, namesErr := f.ByProject().RunsByName(ctx, "project", run.User, run.ID)
 		if !errors.Is(err, data.ErrNotFound) || len(memos)+len(steps)+len(named) > 0 || errors.Join(memosErr, stepsErr, namesErr) != nil {
 			t.Errorf("run %s: %v, %d memos, %d steps, %d runs of its name", run.ID, err, len(memos), len(steps), len(named))

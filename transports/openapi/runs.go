@@ -70,8 +70,8 @@ func (d *describer) runs() {
 		Answers:     answers{"200": reply("The workflow.", ref("Definition"), "definition")},
 	})
 	d.add("GET "+run+"/steps", operation{
-		ID: "listSteps", Summary: "List a run's steps",
-		Parameters: []parameter{cursorParam, limitParam, userParam},
+		ID: "listSteps", Summary: "List a run's steps", Description: "Each item of a node's map is a step of its own.",
+		Parameters: []parameter{query("nodeId", text("Only the steps of this node.")), cursorParam, limitParam, userParam},
 		Answers:    answers{"200": reply("A page of steps, ordered by number.", ref("StepPage"), "steps")},
 	})
 	d.add("GET "+run+"/node-states", operation{

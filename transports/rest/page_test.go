@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,10 +27,14 @@ type message struct {
 
 type step struct {
 	ID, NodeID, Status string
-	StepNumber         int
-	DurationMs         *int
-	StartedAt          string
-	CompletedAt        *string
+	Item               *struct {
+		Index int
+		Key   string
+	}
+	StepNumber  int
+	DurationMs  *int
+	StartedAt   string
+	CompletedAt *string
 }
 
 // pages reads a list from its first page to its last and returns all of it.
@@ -124,6 +129,39 @@ func TestListRefuses(t *testing.T) {
 	s.do("GET", runs+"?since=yesterday", nil).
 		refused(400, "invalid_request", "since must be a time like 2024-01-15T10:00:00Z")
 	s.do("GET", runs+"?threadId=unknown", nil).refused(404, "not_found", "Thread not found")
+}
+
+// The steps of a node are a list of their own: those of a map's items say which they are.
+func TestSteps_OfAMap(t *testing.T) {
+	t.Parallel()
+	s := serve(t, plugins.Workflow{Name: "map", Nodes: []plugins.Node{
+		{ID: "plan", Agent: "quiet"},
+		{ID: "read", Agent: "quiet", Needs: []string{"plan"}, Map: &plugins.Map{Over: `["a", "b", "c"]`, Key: "item"}},
+	}}, quiet{})
+	id := s.start(map[string]any{"workflowId": "map"}).RunID
+	s.await(id, "COMPLETED")
+	path := runs + "/" + id + "/steps"
+	var keys []string
+	for _, st := range as[page[step]](s.do("GET", path+"?nodeId=read", nil), 200).Items {
+		keys = append(keys, fmt.Sprint(st.NodeID, st.Item.Index, st.Item.Key))
+	}
+	slices.Sort(keys)
+	if want := []string{"read0a", "read1b", "read2c"}; !slices.Equal(keys, want) {
+		t.Errorf("steps %q, want %q", keys, want)
+	}
+	part := as[page[step]](s.do("GET", path+"?nodeId=read&limit=1", nil), 200)
+	if part.Total != 3 {
+		t.Errorf("total %d, want 3", part.Total)
+	}
+	s.do("GET", path+"?cursor="+*part.NextCursor, nil).refused(400, "invalid_cursor", "The cursor is not one that this list has given")
+	type node struct {
+		NodeID string
+		Map    *struct{ Items, Done, Failed int }
+	}
+	states := as[page[node]](s.do("GET", runs+"/"+id+"/node-states", nil), 200).Items
+	if len(states) != 2 || states[0].Map != nil || states[1].Map == nil || *states[1].Map != struct{ Items, Done, Failed int }{3, 3, 0} {
+		t.Errorf("states %+v", states)
+	}
 }
 
 func TestListFilters(t *testing.T) {

@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"strings"
+
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
@@ -34,13 +36,14 @@ func (t Transport) part(c *fiber.Ctx, who runtime.Caller, kind string) (part, er
 	return p, err
 }
 
-// steps answers GET steps, by number.
+// steps answers GET steps, of one node if the query names one, by number.
 func (t Transport) steps(c *fiber.Ctx, who runtime.Caller) error {
-	p, err := t.part(c, who, "steps")
+	node := strings.Clone(c.Query("nodeId"))
+	p, err := t.part(c, who, "steps "+node)
 	if err != nil {
 		return err
 	}
-	steps, err := t.Runtime.Runs.Steps(c.UserContext(), p.who, runID(c), int(p.after), p.limit)
+	steps, err := t.Runtime.Runs.Steps(c.UserContext(), p.who, runID(c), node, int(p.after), p.limit)
 	if err != nil {
 		return err
 	}

@@ -151,6 +151,7 @@ type Step struct {
 	StepNumber int            `json:"stepNumber"`                                               // Order of the start, from 1.
 	NodeID     string         `json:"nodeId"`                                                   // The node.
 	Round      int            `json:"round,omitempty"`                                          // The round of a node with `repeat`, from 1. Absent for other nodes.
+	Item       *StepItem      `json:"item"`                                                     // The item of the node's map. Null without a map.
 	Status     runtime.Status `json:"status" enum:"RUNNING,WAITING,COMPLETED,FAILED,CANCELLED"` // The step's status.
 	Input      string         `json:"input"`                                                    // The input, as text.
 	Output     *string        `json:"output"`                                                   // The output, as text. Null until the step ends.
@@ -160,12 +161,21 @@ type Step struct {
 	CompletedAt *time.Time `json:"completedAt"` // End time. Null until the step ends.
 }
 
+// StepItem identifies an item of a node's map. The events of its steps are named after the node and the index, such as `read[3]`.
+type StepItem struct {
+	Index int    `json:"index"` // Its place in the list, from 0.
+	Key   string `json:"key"`   // Its key, by default the index.
+}
+
 // NewStep returns the resource of a step of the run named runID.
 func NewStep(runID string, s *runtime.Step) Step {
 	step := Step{
 		ID: s.ID, RunID: runID, StepNumber: s.Number, NodeID: s.NodeID, Round: s.Round, Status: s.Status,
 		Input: s.Input, Output: s.Output, Failure: newFailure(s.Error),
 		StartedAt: stamp(s.StartedAt), CompletedAt: stampOrNull(s.CompletedAt),
+	}
+	if s.Item != nil {
+		step.Item = &StepItem{s.Item.Index, s.Item.Key}
 	}
 	if step.CompletedAt != nil {
 		ms := max(0, step.CompletedAt.Sub(step.StartedAt).Milliseconds())
@@ -182,18 +192,30 @@ type Node struct {
 	Status   runtime.Status `json:"status" enum:"PENDING,RUNNING,WAITING,COMPLETED,FAILED,CANCELLED,SKIPPED"` // The node's status.
 	Progress float64        `json:"progress"`                                                                 // From 0 to 1.
 	Messages []string       `json:"messages"`                                                                 // Progress messages of the node.
+	Map      *NodeMap       `json:"map"`                                                                      // The items of the node's map. Null without a map, and until it begins.
 	// Start time. Null until the node starts.
 	StartedAt   *time.Time `json:"startedAt"`
 	CompletedAt *time.Time `json:"completedAt"` // End time. Null until the node ends.
 	Failure
 }
 
+// NodeMap counts the items of a node's map.
+type NodeMap struct {
+	Items  int `json:"items"`  // All items.
+	Done   int `json:"done"`   // Those that have succeeded.
+	Failed int `json:"failed"` // Those that have failed.
+}
+
 // NewNode returns the resource of a node of the run named runID.
 func NewNode(runID string, n *runtime.Node) Node {
-	return Node{
+	node := Node{
 		RunID: runID, NodeID: n.NodeID, Round: n.Round, Status: n.Status, Progress: n.Progress, Messages: list(n.Messages),
 		StartedAt: stampOrNull(n.StartedAt), CompletedAt: stampOrNull(n.CompletedAt), Failure: newFailure(n.Error),
 	}
+	if n.Map != nil {
+		node.Map = &NodeMap{n.Map.Items, n.Map.Done, n.Map.Failed}
+	}
+	return node
 }
 
 // Message is a message of a run.

@@ -152,13 +152,17 @@ func TestAnswersHaveAllMembers(t *testing.T) {
 }`)
 	out := "Retrieved 5 documents"
 	encoded(t, wire.NewStep("r", &runtime.Step{
-		ID: "s", Number: 1, NodeID: "n", Status: runtime.Completed, Input: "q", Output: &out, StartedAt: at, CompletedAt: &later,
+		ID: "s", Number: 1, NodeID: "n", Item: &data.Item{Index: 3, Key: "k"}, Status: runtime.Completed, Input: "q", Output: &out, StartedAt: at, CompletedAt: &later,
 	}), `
 {
   "id": "s",
   "runId": "r",
   "stepNumber": 1,
   "nodeId": "n",
+  "item": {
+    "index": 3,
+    "key": "k"
+  },
   "status": "COMPLETED",
   "input": "q",
   "output": "Retrieved 5 documents",
@@ -170,7 +174,7 @@ func TestAnswersHaveAllMembers(t *testing.T) {
   "completedAt": "2024-01-15T10:00:06.251Z"
 }`)
 	encoded(t, wire.NewNode("r", &runtime.Node{
-		NodeID: "n", Status: runtime.Failed, Progress: 0.5, Error: &agui.OutputError{Code: "x", Message: "boom"},
+		NodeID: "n", Status: runtime.Failed, Progress: 0.5, Map: &data.MapProgress{Items: 4, Done: 1, Failed: 1}, Error: &agui.OutputError{Code: "x", Message: "boom"},
 	}), `
 {
   "runId": "r",
@@ -178,6 +182,11 @@ func TestAnswersHaveAllMembers(t *testing.T) {
   "status": "FAILED",
   "progress": 0.5,
   "messages": [],
+  "map": {
+    "items": 4,
+    "done": 1,
+    "failed": 1
+  },
   "startedAt": null,
   "completedAt": null,
   "error": "boom",

@@ -118,9 +118,12 @@ func (db *Database) Expired(ctx context.Context, now time.Time, limit int) ([]da
 }
 
 // Steps lists a run's steps with a number above after, by number.
-func (db *Database) Steps(ctx context.Context, project string, runKey int64, after, limit int) (data.Page[data.Step], error) {
+func (db *Database) Steps(ctx context.Context, project string, runKey int64, node string, after, limit int) (data.Page[data.Step], error) {
 	return read(ctx, db, func() data.Page[data.Step] {
 		list := db.steps[db.runIn(project, runKey)].sorted(all, func(a, b *data.Step) int { return cmp.Compare(a.Number, b.Number) })
+		if node != "" {
+			list = slices.DeleteFunc(list, func(s *data.Step) bool { return s.NodeID != node })
+		}
 		return page(list, func(s *data.Step) bool { return s.Number <= after }, limit,
 			func(s *data.Step) int { return len(s.Input) + lengthOf(s.Output) })
 	})

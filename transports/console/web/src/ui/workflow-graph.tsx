@@ -47,7 +47,7 @@ export default function WorkflowGraph({ workflow, states, live, choose }: Props)
       id: box.id, type: "node", position: places.get(box.id) ?? { x: 0, y: 0 }, draggable: false, width, height,
       data: {
         box, down, width, height, run: states !== undefined, status: statusOf(box), states: box.nodes.flatMap((n) => byId.get(n.id) ?? []),
-        message: told?.message ?? state?.messages.at(-1) ?? (first?.when ? `when ${first.when}` : ""), progress: told?.progress ?? state?.progress ?? 0,
+        message: told?.message ?? itemsOf(state) ?? state?.messages.at(-1) ?? (first?.when ? `when ${first.when}` : ""), progress: told?.progress ?? state?.progress ?? 0,
         act: box.nodes.length > 1 ? unfold : choose && (() => choose(box.id)),
       },
     };
@@ -140,6 +140,12 @@ function NodeBox({ data: { box, status, states, down, width, height, run, messag
       <Handle type="source" position={down ? Position.Bottom : Position.Right} isConnectable={false} />
     </Tag>
   );
+}
+
+// How far the items of a node's map are.
+function itemsOf(state?: NodeState): string | undefined {
+  const map = state?.map;
+  return map ? `${map.done} of ${map.items} items${map.failed > 0 ? ` · ${map.failed} failed` : ""}` : undefined;
 }
 
 function counts(states: NodeState[]): string {

@@ -15,11 +15,11 @@ type Step = components["schemas"]["Step"];
 export function NodeDetail({ run, node, turns, close }: { run: Run; node: string; turns: string; close: () => void }) {
   const project = useProject();
   const { data, error, refetch } = useQuery({
-    queryKey: ["steps", project, run.id, run.user ?? "", turns],
-    queryFn: () => steps(runURL(project, run, "/steps")),
+    queryKey: ["steps", project, run.id, run.user ?? "", node, turns],
+    queryFn: () => steps(runURL(project, run, "/steps"), node),
     placeholderData: (before) => before,
   });
-  const own = data?.filter((s) => s.nodeId === node).reverse() ?? [];
+  const own = data?.filter((s) => s.nodeId === node).reverse() ?? []; // the placeholder may be another node's
   return (
     <Panel
       title={<span className="mono wrap">{node}</span>}
@@ -36,7 +36,8 @@ export function NodeDetail({ run, node, turns, close }: { run: Run; node: string
         {own.map((step) => (
           <section key={step.id} className="stack" aria-label={`Step ${step.stepNumber}`}>
             <p className="row wraps muted">
-              <StatusBadge status={step.status} /> Step {step.stepNumber} <Took from={step.startedAt} to={step.completedAt} />
+              <StatusBadge status={step.status} /> Step {step.stepNumber}
+              {step.item && <span className="mono clip">[{step.item.index}] {step.item.key}</span>} <Took from={step.startedAt} to={step.completedAt} />
             </p>
             <div className="beside">
               <Side title="Input" text={step.input} />
@@ -58,11 +59,11 @@ function Side({ title, text }: { title: string; text: string }) {
   );
 }
 
-// All steps: a run may have more than a page.
-async function steps(url: string): Promise<Step[]> {
+// All steps of a node: a run may have more than a page.
+async function steps(url: string, nodeId: string): Promise<Step[]> {
   const list: Step[] = [];
   for (let cursor = ""; ; ) {
-    const query = new URLSearchParams({ limit: "500", ...(cursor && { cursor }) });
+    const query = new URLSearchParams({ nodeId, limit: "500", ...(cursor && { cursor }) });
     const { items, nextCursor } = await ask<{ items: Step[]; nextCursor: string | null }>(`${url}${url.includes("?") ? "&" : "?"}${query}`);
     list.push(...items);
     if (!nextCursor) return list;
