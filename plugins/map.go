@@ -18,7 +18,7 @@ type Map struct {
 	// Key is an expression for the item's key, a string or a number, default the index. Keys must differ.
 	Key string `json:",omitempty"`
 	Max int    `json:",omitempty"` // items at once, default DefaultMax; an item that waits counts
-	// OnError says what a failed item does: FailMap, the default, fails the node and stops the others; CollectErrors has null in its place;
+	// OnError is the effect of a failed item: FailMap, the default, fails the node and stops the others; CollectErrors has null in its place;
 	// SkipErrors leaves it out.
 	OnError string `json:",omitempty"`
 }

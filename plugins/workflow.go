@@ -87,7 +87,7 @@ func (w Workflow) checkAcyclic() error {
 //	<id>.by          of a node with Ask: the user of the answer, empty if it is not known
 //	<id>.error       of a node with ContinueOnError: {code, message}, both empty unless it has failed
 //
-// Map says what a node with a list has in addition.
+// Map is for a node with a list.
 //
 // Any other name in an expression is an error at the server's start; members of state and outputs are not checked. ${NAME}
 // is the value of an environment variable, which the definition does not show.

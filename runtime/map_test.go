@@ -15,7 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// topics is a workflow that reads each topic of the state and reports what was read.
+// topics is a workflow that reads each topic of the state and reports the answers.
 func topics(m plugins.Map, read plugins.Node) plugins.Workflow {
 	if m.Over == "" {
 		m.Over = "state.topics"

@@ -16,7 +16,7 @@ import (
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
-// sleeper is an agent that sleeps until a time between two texts, and reads what was appended meanwhile.
+// sleeper is an agent that sleeps until a time between two texts, and reads the messages appended meanwhile.
 func sleeper(until func() time.Time) agent {
 	return agent{"sleeper", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if err := run.Do(ctx, "before", nil, func(context.Context) error { return say(run, "before") }); err != nil {
@@ -113,7 +113,7 @@ func TestParkedRunKeepsItsThreadAndNoSlot(t *testing.T) {
 	})
 }
 
-// A parked run goes on in its span when its time has come, with what was appended meanwhile. A viewer gets each event once.
+// A parked run goes on in its span when its time has come, with the messages appended meanwhile. A viewer gets each event once.
 func TestParkedRunGoesOn(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, path string) {

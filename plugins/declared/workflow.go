@@ -238,7 +238,7 @@ func (c *checker) expressions(at string, names graph.Names, n *Node, ids []strin
 		c.r.errorf(at+".when", "%s", expressionError(err, ids))
 	}
 	if n.Map != nil {
-		if n.Map.Over == "" { // which mapOf says
+		if n.Map.Over == "" { // see mapOf
 			return
 		}
 		var err error

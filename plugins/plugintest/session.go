@@ -177,7 +177,7 @@ func (s *session) call(ctx context.Context) (agui.WorkerOutput, error) {
 	return out, err
 }
 
-// now returns the time of the session, whose clock waits move.
+// now returns the time of the session, on a clock that waits move.
 func (s *session) now() time.Time { return time.Now().Add(s.slept) }
 
 // rest notes a wait and its end.

@@ -159,7 +159,7 @@ func TestRunWorkflow_FailsWhereServerWouldNotStart(t *testing.T) {
 	}
 }
 
-// A map is played item by item: with a retry, and with what its OnError says about a failed one.
+// A map is played item by item: with a retry, and the effect of its OnError.
 func TestRunWorkflow_PlaysMaps(t *testing.T) {
 	tries := 0
 	read := plugins.AgentFunc("read", func(_ context.Context, run *plugins.Run) error {

@@ -31,7 +31,7 @@ type Group struct {
 
 	mu   sync.Mutex // guards the fields below, and call.abandoned
 	all  map[*call]struct{}
-	gone chan struct{} // closed when an abandoned call returns; nil if nobody waits
+	gone chan struct{} // closed when an abandoned call returns; nil without a reader
 }
 
 // call is a call of a worker or a tool.

@@ -217,7 +217,7 @@ type RunHead struct {
 	RollBack    bool       // their messages are hidden when it starts
 	ClosedEvent int64      // the id of the terminal event of its latest span
 	ParkedEvent int64      // the id of the event with which it was last parked, 0 for never
-	ActiveMs    int64      // of its generation: how long it was at work, without what a crash has cut short
+	ActiveMs    int64      // of its generation: how long it was at work, without the time that a crash has cut short
 	Signals     int64      // the number of signals that it was ever sent
 	Error       *agui.OutputError
 

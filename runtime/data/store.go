@@ -45,6 +45,8 @@ type Queue interface {
 	Take(ctx context.Context, threads []int64, hold time.Duration) ([]int64, error)
 	// Appended returns the number of queued messages of those of the runs that have any.
 	Appended(ctx context.Context, runs []int64) (map[int64]int, error)
+	// Signal returns the run's first signal of a name with a number above after.
+	Signal(ctx context.Context, runKey int64, name string, after int64) (Signal, error)
 	// Orphans returns up to limit RUNNING runs of all threads whose owner may not write any more, by their threads' keys, after that
 	// key.
 	Orphans(ctx context.Context, afterThread int64, limit int) ([]RunHead, error)
@@ -230,8 +232,6 @@ type Reader interface {
 	// SpanAfter returns the thread's first span that begins after the event.
 	SpanAfter(ctx context.Context, threadKey, eventID int64) (Span, error)
 	Memos(ctx context.Context, runKey int64, generation int) ([]Memo, error)
-	// Signal returns the run's first signal of a name with a number above after.
-	Signal(ctx context.Context, runKey int64, name string, after int64) (Signal, error)
 	// Interrupts returns the run's interrupts, oldest first.
 	Interrupts(ctx context.Context, runKey int64) ([]Interrupt, error)
 }

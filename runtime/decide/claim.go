@@ -214,7 +214,7 @@ func (d *decision) await(run *data.RunHead, w *data.Waits) {
 	run.Waits = w
 }
 
-// Wake queues a WAITING run whose wait is due, before all others of its user.
+// Wake queues a WAITING run with a wait that is due, before all others of its user.
 type Wake struct{ Thread, Run int64 }
 
 // Ask returns the rows that the decision needs to see.

@@ -40,6 +40,7 @@ type Engine interface {
 type Config struct {
 	Engine    Engine
 	Store     data.Reader
+	Signal    func(ctx context.Context, run int64, name string, after int64) (data.Signal, error) // see data.Queue
 	Commits   *commit.Queue
 	Queue     *queue.Queue
 	Budget    *budget.Ledger

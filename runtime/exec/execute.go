@@ -80,7 +80,7 @@ func (l *Live) execute() {
 			return
 		}
 		var start []*execution
-		rests, start = l.due(rests)
+		rests, start = due(l, rests)
 		for _, n := range ready {
 			start = append(start, &execution{l: l, limit: limit, n: n, in: in})
 		}

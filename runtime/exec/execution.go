@@ -26,7 +26,7 @@ type execution struct {
 	limit context.Context // done when the run has to end
 	n     *graph.Node
 	in    plugins.Input
-	items string     // of a map as a whole: what a person approves
+	items string     // of a map as a whole, for the approval
 	st    *data.Step // of the attempt
 	s     *step      // likewise
 }

@@ -3,7 +3,7 @@ package exec
 // A node with a map is executed as a whole first: its items are recorded, and a person approves them if the node says so. Then each item is
 // an execution of the node of its own.
 
-// unfold records the items of a map, unless that was done before. It returns what a person has to approve before they are executed, "" for
+// unfold records the items of a map, unless that was done before. It returns the items that need an approval first, "" for
 // nothing.
 func (x *execution) unfold() (unapproved string, err error) {
 	out := &x.l.out

@@ -86,7 +86,7 @@ func (s *step) receive(ctx context.Context, m *data.Memo, name string, got *plug
 		w.mu.Lock()
 		after := w.took[name]
 		w.mu.Unlock()
-		sig, err := commit.RetryUnavailable(ctx, func() (data.Signal, error) { return w.cfg.Store.Signal(ctx, w.run.Key, name, after) })
+		sig, err := commit.RetryUnavailable(ctx, func() (data.Signal, error) { return w.cfg.Signal(ctx, w.run.Key, name, after) })
 		if errors.Is(err, data.ErrNotFound) {
 			break
 		}
@@ -176,13 +176,13 @@ func (em *emitter) nap(event string, until time.Time, seen int64) error {
 	return plugins.ErrWaiting
 }
 
-// resting is a node whose worker waits for a time or an event.
+// resting is a node with a worker that waits for a time or an event.
 type resting struct {
 	x *execution
 	*nap
 }
 
-// rest closes, in it, what the worker has left open, so that it can be called again with its records. out.mu is held.
+// rest closes, in it, the open messages and calls of the worker, so that it can be called again with its records. out.mu is held.
 func (x *execution) rest(it *commit.Item) {
 	x.l.out.nodes.Wait(x.st)
 	it.Rows = append(it.Rows, x.l.out.nodes.Rows(x.st)...)
@@ -193,7 +193,7 @@ func (x *execution) rest(it *commit.Item) {
 }
 
 // due removes and returns the nodes whose time has come, and those that wait for an event and were signalled.
-func (l *Live) due(list []resting) (left []resting, ready []*execution) {
+func due(l *Live, list []resting) (left []resting, ready []*execution) {
 	now, signals := l.out.now(), l.signals.Load()
 	for _, r := range list {
 		if r.first.Until.After(now) && (len(r.events) == 0 || r.seen == signals) {
@@ -247,7 +247,7 @@ func (l *Live) pause(rests, asleep []resting) {
 	l.Settle(e)
 }
 
-// suspend ends what resting nodes have left open, because the span ends.
+// suspend ends the open messages and calls of resting nodes, because the span ends.
 func (l *Live) suspend(list []resting) {
 	l.out.mu.Lock()
 	defer l.out.mu.Unlock()

@@ -135,7 +135,7 @@ func (g *Graph) Output(nodes map[string]*data.Node) (out json.RawMessage) {
 	return out
 }
 
-// CheckName returns an error for a node whose id has another meaning in expressions.
+// CheckName returns an error for a node with an id that has another meaning in expressions.
 func CheckName(id string) error {
 	if id == "query" || id == "state" || id == "nodes" || expression.IsReserved(id) {
 		return fmt.Errorf("%s is a word of expressions: choose another id", id)

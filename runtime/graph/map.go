@@ -189,7 +189,7 @@ type itemError struct {
 	Message string `json:"message"`
 }
 
-// Output returns the output of a node whose items have ended.
+// Output returns the output of a node with items that have all ended.
 func (n *Node) Output(items []*Node, ended []*Ended) json.RawMessage {
 	out := mapOutput{Status: agui.StatusSuccess, Result: []json.RawMessage{}, Errors: []itemError{}}
 	var answers []string

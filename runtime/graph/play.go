@@ -17,7 +17,7 @@ import (
 type Executed struct {
 	Output json.RawMessage
 	State  json.RawMessage // of the thread, afterwards
-	Answer plugins.Answer  // of a node that asks, whose query is the message
+	Answer plugins.Answer  // of a node that asks; its query is the message
 }
 
 // Play executes a registered workflow for a test: one node after the other, each retry at once. A wait moves its clock, and calls waited

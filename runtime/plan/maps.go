@@ -178,7 +178,7 @@ func (p *Plan) endItem(st *data.Step, e *graph.Ended) {
 	p.conclude(m)
 }
 
-// conclude ends the node of a map whose items have all ended, or have too large outputs.
+// conclude ends the node of a map once its items have all ended, or have too large outputs.
 func (p *Plan) conclude(m *mapped) {
 	size, all := 0, true
 	for _, e := range m.ended {

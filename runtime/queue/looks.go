@@ -18,7 +18,7 @@ type looks struct {
 	looking    bool             // a look is at work, and left is that of the one before
 	wrote      bool             // rows were written that others have got no hint of
 	fresh      int              // rows to claim that decisions here have written, and no look has considered
-	cut        bool             // the last look has not read what is behind rows that were served then
+	cut        bool             // the last look has not read the rows behind those that were served then
 	left       shortages        // of the rows that the last look has left
 	orphans    shortages        // of runs that have lost their server and come first
 	serving    map[int64]served // threads with a run that is being claimed

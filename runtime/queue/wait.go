@@ -13,7 +13,7 @@ import (
 // Wait is why a run does not begin or go on. Behind and Position consider only runs of its own user.
 type Wait struct {
 	// Reason is thread_busy or thread_waiting, for another run of its thread; user_limit, project_limit, agent_limit or server_limit,
-	// for runs at once or their bytes; provider_pace; time or event, for what the run itself waits for; or no_server, for a server of the
+	// for runs at once or their bytes; provider_pace; time or event, for a wait of the run itself; or no_server, for a server of the
 	// cluster that may execute the run. If none has come by Until, the run fails.
 	Reason   string
 	Behind   string // the run of the thread that comes first, empty if it is this one

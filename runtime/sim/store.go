@@ -431,8 +431,8 @@ func (f *faulty) Memos(ctx context.Context, runKey int64, generation int) ([]run
 	return read(f, func() ([]runtime.Memo, error) { return f.Store.Memos(ctx, runKey, generation) })
 }
 
-func (f *faulty) Signal(ctx context.Context, runKey int64, name string, after int64) (data.Signal, error) {
-	return read(f, func() (data.Signal, error) { return f.Store.Signal(ctx, runKey, name, after) })
+func (q queue) Signal(ctx context.Context, runKey int64, name string, after int64) (data.Signal, error) {
+	return read(q.f, func() (data.Signal, error) { return q.Queue.Signal(ctx, runKey, name, after) })
 }
 
 func (f *faulty) Interrupts(ctx context.Context, runKey int64) ([]runtime.Interrupt, error) {

@@ -160,7 +160,7 @@ func (d dispatcher) claim(ctx context.Context, head *data.RunHead, reserved *que
 	en := d.en
 	var woken *data.Run
 	it, err := commit.RetryUnavailable(ctx, func() (it *commit.Item, err error) {
-		it, woken, err = en.claiming(ctx, head, reserved)
+		it, woken, err = claiming(ctx, en, head, reserved)
 		return it, err
 	})
 	switch {
@@ -177,7 +177,7 @@ func (d dispatcher) claim(ctx context.Context, head *data.RunHead, reserved *que
 }
 
 // claiming prepares the claim of a queued run that has a reservation, or returns the run if it has waited in its span.
-func (en *Engine) claiming(ctx context.Context, head *data.RunHead, reserved *queue.Reservation) (*commit.Item, *data.Run, error) {
+func claiming(ctx context.Context, en *Engine, head *data.RunHead, reserved *queue.Reservation) (*commit.Item, *data.Run, error) {
 	th, run, queued, err := unexecuted(ctx, en.store, head.ThreadKey, head.Key)
 	if err != nil {
 		return nil, nil, err

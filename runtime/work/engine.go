@@ -210,7 +210,7 @@ func New(cfg Config) (*Engine, error) {
 	cfg.Commits.Queued = en.Queue.Queued
 	en.Commits = commit.New(cfg.Commits)
 	en.exec = &exec.Config{
-		Engine: dispatcher{en}, Store: cfg.Store, Commits: en.Commits, Queue: en.Queue, Budget: en.Budget, Logs: cfg.Logs, Offers: en.Offers, Log: cfg.Log,
+		Engine: dispatcher{en}, Store: cfg.Store, Signal: cfg.Store.Queue().Signal, Commits: en.Commits, Queue: en.Queue, Budget: en.Budget, Logs: cfg.Logs, Offers: en.Offers, Log: cfg.Log,
 		Measures: cfg.Measures, Tracer: cmp.Or(cfg.Tracer, observe.Untraced()), Unshared: en.logUnshared, Abandoned: en.abandoned,
 		Instance: cfg.Instance, Shared: en.shared, Caps: cfg.Caps, NoPrompts: cfg.NoPrompts, Prices: cfg.Prices,
 		RunEvents: cfg.RunEvents, EventBytes: cfg.EventBytes, FrameBytes: cfg.FrameBytes, StateBytes: cfg.StateBytes, MaxAttempts: cfg.MaxAttempts, RunMessages: cfg.RunMessages,

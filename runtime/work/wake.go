@@ -17,7 +17,7 @@ const (
 	wokenAtOnce = 256
 )
 
-// alarm queues the runs whose waits are due.
+// alarm queues the runs with due waits.
 type alarm struct{ en *Engine }
 
 // ring queues runs as their waits become due, as one instance of a cluster does. It ends when the engine stops.
@@ -43,7 +43,7 @@ func (a alarm) ring() {
 	}
 }
 
-// wake queues the runs whose waits are due now, as many in one transaction as are queued together.
+// wake queues the runs with waits that are due now, as many in one transaction as are queued together.
 func (a alarm) wake(ctx context.Context) error {
 	en := a.en
 	for after, full := (data.Place{}), true; full; {

@@ -36,7 +36,7 @@ func scanSignal(rows *sql.Rows) (s data.Signal, err error) {
 }
 
 // Signal returns the run's first signal of a name with a number above after.
-func (r *Reader) Signal(ctx context.Context, runKey int64, name string, after int64) (data.Signal, error) {
+func (r *Queue) Signal(ctx context.Context, runKey int64, name string, after int64) (data.Signal, error) {
 	return sqldb.One(ctx, r.q, func(rows *sql.Rows) (s data.Signal, err error) {
 		return sqldb.Scan(rows, &s, &s.RunKey, &s.N, &s.Name, sqldb.Into(&s.CreatedAt), sqldb.Into(&s.Payload))
 	}, selectSignal, runKey, name, after)

@@ -233,7 +233,7 @@ func testDeleteThread(t *testing.T, f *fixture) {
 		count("nodes", len(nodes), err)
 		memos, err := f.Memos(ctx, run.Key, 1)
 		count("memos", len(memos), err)
-		signal, err := f.Signal(ctx, run.Key, "e", 0)
+		signal, err := f.Queue().Signal(ctx, run.Key, "e", 0)
 		count("signals", int(signal.N), err)
 		interrupts, err := f.Interrupts(ctx, run.Key)
 		count("interrupts", len(interrupts), err)

@@ -141,10 +141,10 @@ func testSignals(t *testing.T, f *fixture) {
 	f.put(t, &run.RunHead, &other.RunHead)
 	sees(map[int64][]data.Signal{run.Key: {head(all[0]), head(all[1]), head(all[2]), head(all[3])}, other.Key: {head(all[4])}})
 	for after, want := range map[int64]*data.Signal{0: all[0], 1: all[2], 3: all[3]} {
-		got, err := f.Signal(t.Context(), run.Key, "a", after)
+		got, err := f.Queue().Signal(t.Context(), run.Key, "a", after)
 		equal(t, "Signal", got, err, *want)
 	}
-	if _, err := f.Signal(t.Context(), run.Key, "b", 2); !errors.Is(err, data.ErrNotFound) {
+	if _, err := f.Queue().Signal(t.Context(), run.Key, "b", 2); !errors.Is(err, data.ErrNotFound) {
 		t.Errorf("the signal behind the last is %v", err)
 	}
 	f.put(t, signal(run, 5, "c"), &data.TakenSignals{RunKey: run.Key, From: 2, To: 2}, &data.TakenSignals{RunKey: run.Key, From: 4, To: 5})

@@ -88,7 +88,7 @@ func testAnswer(t *testing.T, s *suite) {
 	}
 }
 
-// A wait ends once. What was recorded before is not done again, and branches wait beside each other.
+// A wait ends once. Recorded work is not repeated, and branches wait beside each other.
 func testWaits(t *testing.T, s *suite) {
 	var done, slept atomic.Int64
 	out := s.check("1", Case{}, func(ctx context.Context, run *plugins.Run) (string, error) {
