@@ -176,7 +176,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List a run's steps */
+        /**
+         * List a run's steps
+         * @description Each item of a node's map is a step of its own.
+         */
         get: operations["listSteps"];
         put?: never;
         post?: never;
@@ -278,6 +281,26 @@ export interface paths {
          * @description After the response, no event of the run follows its terminal event. Cancelling a cancelled run returns the same response again.
          */
         post: operations["cancelRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{projectId}/agent-runs/{runId}/events/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send an event to a run
+         * @description A run that waits for an event of this name goes on. Otherwise the event is kept until a worker of the run waits for it, or the run ends. A run receives each event once, those of a name in order. The body is any JSON value up to 1 MiB, `null` if it is empty.
+         */
+        post: operations["sendEvent"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1389,7 +1412,7 @@ export interface components {
             /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of an application, or one of Baton's own. `node-progress` has `{nodeId, progress, message}`. `model-call` has `{callId, status, finishReason, usage, error}`, with the status `started`, `finished`, `failed` or `interrupted`. `guard` has `{name, on, verdict, reason}`, with the verdict `allow`, `refuse`, `rewrite` or `ask`. `messages-retracted` has `{messageIds}`. `log-reset` has `{from, to}` and stands where events were removed. */
+        /** @description An event of an application, or one of Baton's own. `node-progress` has `{nodeId, progress, message}`. `model-call` has `{callId, status, finishReason, usage, error}`, with the status `started`, `finished`, `failed` or `interrupted`. `guard` has `{name, on, verdict, reason}`, with the verdict `allow`, `refuse`, `rewrite` or `ask`. `parked` has `{kind, name, until}`, with the kind `time` or `event`, and `woken` `{kind, by}`. `messages-retracted` has `{messageIds}`. `log-reset` has `{from, to}` and stands where events were removed. */
         AguiCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -1993,7 +2016,7 @@ export interface components {
              * @description What the request did.
              * @enum {string}
              */
-            action: "start" | "append" | "answer" | "cancel" | "update" | "delete" | "create_key" | "revoke_key";
+            action: "start" | "append" | "answer" | "cancel" | "event" | "update" | "delete" | "create_key" | "revoke_key";
             /** @description Empty if the request was not about a thread. */
             threadId: string;
             /** @description Null if the request was not about a run. */
@@ -2328,6 +2351,11 @@ export interface components {
             /** @description The nodes. */
             nodes: components["schemas"]["WorkflowNode"][];
         };
+        /** @description The answer to an event. */
+        Delivered: {
+            /** @description Whether the run waited for the event and goes on. Otherwise the event is kept. */
+            delivered: boolean;
+        };
         /** @description A page of a run's log. */
         EventPage: {
             data: {
@@ -2601,7 +2629,7 @@ export interface components {
             /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of an application, or one of Baton's own. `node-progress` has `{nodeId, progress, message}`. `model-call` has `{callId, status, finishReason, usage, error}`, with the status `started`, `finished`, `failed` or `interrupted`. `guard` has `{name, on, verdict, reason}`, with the verdict `allow`, `refuse`, `rewrite` or `ask`. `messages-retracted` has `{messageIds}`. `log-reset` has `{from, to}` and stands where events were removed. */
+        /** @description An event of an application, or one of Baton's own. `node-progress` has `{nodeId, progress, message}`. `model-call` has `{callId, status, finishReason, usage, error}`, with the status `started`, `finished`, `failed` or `interrupted`. `guard` has `{name, on, verdict, reason}`, with the verdict `allow`, `refuse`, `rewrite` or `ask`. `parked` has `{kind, name, until}`, with the kind `time` or `event`, and `woken` `{kind, by}`. `messages-retracted` has `{messageIds}`. `log-reset` has `{from, to}` and stands where events were removed. */
         LegacyCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -3626,6 +3654,15 @@ export interface components {
             progress: number;
             /** @description Progress messages of the node. */
             messages: string[];
+            /** @description The items of the node's map. Null without a map, and until it begins. */
+            map: {
+                /** @description All items. */
+                items: number;
+                /** @description Those that have succeeded. */
+                done: number;
+                /** @description Those that have failed. */
+                failed: number;
+            } | null;
             /**
              * Format: date-time
              * @description Start time. Null until the node starts.
@@ -3771,7 +3808,7 @@ export interface components {
             /** @description The reason, as text. */
             why: string;
         };
-        /** @description An event of an application, or one of Baton's own. `node-progress` has `{nodeId, progress, message}`. `model-call` has `{callId, status, finishReason, usage, error}`, with the status `started`, `finished`, `failed` or `interrupted`. `guard` has `{name, on, verdict, reason}`, with the verdict `allow`, `refuse`, `rewrite` or `ask`. `messages-retracted` has `{messageIds}`. `log-reset` has `{from, to}` and stands where events were removed. */
+        /** @description An event of an application, or one of Baton's own. `node-progress` has `{nodeId, progress, message}`. `model-call` has `{callId, status, finishReason, usage, error}`, with the status `started`, `finished`, `failed` or `interrupted`. `guard` has `{name, on, verdict, reason}`, with the verdict `allow`, `refuse`, `rewrite` or `ask`. `parked` has `{kind, name, until}`, with the kind `time` or `event`, and `woken` `{kind, by}`. `messages-retracted` has `{messageIds}`. `log-reset` has `{from, to}` and stands where events were removed. */
         PublicCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -4242,25 +4279,27 @@ export interface components {
                  */
                 timestamp: string | null;
             };
-            /** @description Why the run is not executing. Present only while it is QUEUED or has no execution slot. */
+            /** @description Why the run is not executing. Present only while it is QUEUED, has no execution slot, or is parked. */
             waiting?: {
                 /**
-                 * @description `thread_busy`: another run of the thread executes. `thread_waiting`: another run of the thread waits for an answer. `user_limit`, `project_limit`, `agent_limit`, `server_limit`: the number or total size of concurrent runs is at its limit. `provider_pace`: the model's provider accepts no calls at present, so the run has lent its slot. `no_server`: no server executes runs of this agent.
+                 * @description `thread_busy`: another run of the thread executes. `thread_waiting`: another run of the thread waits for an answer. `user_limit`, `project_limit`, `agent_limit`, `server_limit`: the number or total size of concurrent runs is at its limit. `provider_pace`: the model's provider accepts no calls at present, so the run has lent its slot. `no_server`: no server executes runs of this agent. `time`: the run waits until a time of its own. `event`: the run waits for an event from outside.
                  * @enum {string}
                  */
-                reason: "thread_busy" | "thread_waiting" | "user_limit" | "project_limit" | "agent_limit" | "server_limit" | "provider_pace" | "no_server";
+                reason: "thread_busy" | "thread_waiting" | "user_limit" | "project_limit" | "agent_limit" | "server_limit" | "provider_pace" | "no_server" | "time" | "event";
+                /** @description With `event`: the name of the event. */
+                name?: string;
                 /** @description The run of the same thread that goes first. */
                 behind?: string;
                 /** @description Place among the thread's queued runs, or among the user's threads whose next run is queued. 1 is next. */
                 position?: number;
                 /**
                  * Format: date-time
-                 * @description When the run was queued, lent its slot, or asked to have it back.
+                 * @description When the run was queued, lent its slot, asked to have it back, or began to wait.
                  */
                 since: string;
                 /**
                  * Format: date-time
-                 * @description With `provider_pace`: when the provider accepts calls again, if known. With `no_server`: when the run fails if no server offers its agent.
+                 * @description With `provider_pace`: when the provider accepts calls again, if known. With `no_server`: when the run fails if no server offers its agent. With `time`: when the run goes on. With `event`: when it goes on without the event.
                  */
                 until?: string;
             };
@@ -4404,7 +4443,7 @@ export interface components {
             /** @description Data added by the agent or the provider. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of an application, or one of Baton's own. `node-progress` has `{nodeId, progress, message}`. `model-call` has `{callId, status, finishReason, usage, error}`, with the status `started`, `finished`, `failed` or `interrupted`. `guard` has `{name, on, verdict, reason}`, with the verdict `allow`, `refuse`, `rewrite` or `ask`. `messages-retracted` has `{messageIds}`. `log-reset` has `{from, to}` and stands where events were removed. */
+        /** @description An event of an application, or one of Baton's own. `node-progress` has `{nodeId, progress, message}`. `model-call` has `{callId, status, finishReason, usage, error}`, with the status `started`, `finished`, `failed` or `interrupted`. `guard` has `{name, on, verdict, reason}`, with the verdict `allow`, `refuse`, `rewrite` or `ask`. `parked` has `{kind, name, until}`, with the kind `time` or `event`, and `woken` `{kind, by}`. `messages-retracted` has `{messageIds}`. `log-reset` has `{from, to}` and stands where events were removed. */
         SeedCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -5258,6 +5297,19 @@ export interface components {
             user?: string;
             /** @description One or more answers. */
             resume: components["schemas"]["ResumeEntry"][];
+        } | {
+            /** @constant */
+            op: "event";
+            /** @description Repeated in the response to this command. */
+            ref?: string | number;
+            /** @description The run. */
+            runId: string;
+            /** @description The owner of the run. Needed when several users have a run of this name. */
+            user?: string;
+            /** @description The event's name. */
+            name: string;
+            /** @description Up to 1 MiB. Default: null. */
+            payload?: unknown;
         };
         /** @description An event of the log. */
         SocketEvent: {
@@ -5290,7 +5342,7 @@ export interface components {
                 threadId: string;
             } | {
                 projectId: string;
-            } | components["schemas"]["Started"] | components["schemas"]["Message"] | components["schemas"]["Cancelled"] | components["schemas"]["Resumed"];
+            } | components["schemas"]["Started"] | components["schemas"]["Message"] | components["schemas"]["Cancelled"] | components["schemas"]["Resumed"] | components["schemas"]["Delivered"];
         } | {
             /** @constant */
             op: "error";
@@ -5402,8 +5454,10 @@ export interface components {
             running: number;
             /** @description Queued runs. */
             queued: number;
-            /** @description Waiting runs. */
+            /** @description Runs that wait for an answer. */
             waiting: number;
+            /** @description Runs that are parked until a time. */
+            parked: number;
             /** Format: date-time */
             oldestQueuedAt: string | null;
             /**
@@ -5439,6 +5493,13 @@ export interface components {
             nodeId: string;
             /** @description The round of a node with `repeat`, from 1. Absent for other nodes. */
             round?: number;
+            /** @description The item of the node's map. Null without a map. */
+            item: {
+                /** @description Its place in the list, from 0. */
+                index: number;
+                /** @description Its key, by default the index. */
+                key: string;
+            } | null;
             /**
              * @description The step's status.
              * @enum {string}
@@ -6864,6 +6925,8 @@ export interface operations {
     listSteps: {
         parameters: {
             query?: {
+                /** @description Only the steps of this node. */
+                nodeId?: string;
                 /** @description The `nextCursor` of the previous page. The filters must be the same as for that page. */
                 cursor?: string;
                 /** @description Maximum number of items in the page. */
@@ -6899,6 +6962,7 @@ export interface operations {
                      *           "runId": "run_123",
                      *           "stepNumber": 1,
                      *           "nodeId": "retrieve_docs",
+                     *           "item": null,
                      *           "status": "COMPLETED",
                      *           "input": "Query: authentication",
                      *           "output": "Retrieved 5 documents",
@@ -6963,8 +7027,26 @@ export interface operations {
                      *           "messages": [
                      *             "Retrieved documents successfully"
                      *           ],
+                     *           "map": null,
                      *           "startedAt": "2024-01-15T10:00:05Z",
                      *           "completedAt": "2024-01-15T10:00:06Z",
+                     *           "error": null,
+                     *           "errorCode": null,
+                     *           "errorRetryable": null
+                     *         },
+                     *         {
+                     *           "runId": "run_123",
+                     *           "nodeId": "read",
+                     *           "status": "RUNNING",
+                     *           "progress": 0.6,
+                     *           "messages": [],
+                     *           "map": {
+                     *             "items": 5,
+                     *             "done": 2,
+                     *             "failed": 1
+                     *           },
+                     *           "startedAt": "2024-01-15T10:00:06Z",
+                     *           "completedAt": null,
                      *           "error": null,
                      *           "errorCode": null,
                      *           "errorRetryable": null
@@ -7376,6 +7458,103 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    sendEvent: {
+        parameters: {
+            query?: {
+                /** @description The owner of the run. Needed when you may see other users' runs and several users have a run of this name. */
+                user?: string;
+            };
+            header?: {
+                /** @description 1 to 255 visible ASCII characters. Repeating a request with the same key and body within 24 hours returns the first response. The same key with another body returns 409. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /**
+                 * @description The project. `default`, unless the server has accounts.
+                 * @example default
+                 */
+                projectId: string;
+                /** @description The run, by the name its client gave it or by a later name it got with an answer. */
+                runId: string;
+                /**
+                 * @description The event's name: 1 to 100 letters, digits and `_ - . :`. It begins with a letter, a digit or `_`.
+                 * @example paid
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "order": "42",
+                 *       "amount": 12.5
+                 *     }
+                 */
+                "application/json": unknown;
+            };
+        };
+        responses: {
+            /** @description The event was accepted. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "delivered": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Delivered"];
+                };
+            };
+            /** @description The name is invalid, or the body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description The run has ended, or the Idempotency-Key was used with another body. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body or the payload is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["Misdirected"];
+            /** @description The run has 100 events that it has not received. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };
@@ -8480,6 +8659,7 @@ export interface operations {
                      *         "running": 1,
                      *         "queued": 0,
                      *         "waiting": 1,
+                     *         "parked": 0,
                      *         "oldestQueuedAt": null,
                      *         "oldestWaitingAt": "2024-01-15T09:12:00Z"
                      *       },
@@ -8656,7 +8836,7 @@ export interface operations {
                 /** @description Only requests made by this user. */
                 actor?: string;
                 /** @description Only this action. */
-                action?: "start" | "append" | "answer" | "cancel" | "update" | "delete" | "create_key" | "revoke_key";
+                action?: "start" | "append" | "answer" | "cancel" | "event" | "update" | "delete" | "create_key" | "revoke_key";
                 /** @description Only requests about a thread of this user. */
                 user?: string;
                 /** @description Only requests about the run of this name. Use the run's first name. */

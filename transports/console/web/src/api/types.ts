@@ -100,7 +100,7 @@ export interface Stats {
     cost: number | null;
     durationMs: Percentiles | null;
   }[];
-  now: { running: number; queued: number; waiting: number; oldestQueuedAt: string | null; oldestWaitingAt: string | null };
+  now: { running: number; queued: number; waiting: number; parked: number; oldestQueuedAt: string | null; oldestWaitingAt: string | null };
   instances: {
     id: string;
     version: string | null;
