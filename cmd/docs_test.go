@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,6 +41,8 @@ func TestDocs_DatabaseURLsHaveSSLMode(t *testing.T) {
 func TestDocs_ExamplesHaveNoErrors(t *testing.T) {
 	text, err := os.ReadFile("../docs/agents.md")
 	must(t, err)
+	patterns, err := os.ReadFile("../docs/orchestration.md")
+	must(t, err)
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("notes", 0o700); err != nil { // a context directory
 		t.Fatal(err)
@@ -47,8 +50,8 @@ func TestDocs_ExamplesHaveNoErrors(t *testing.T) {
 	for _, name := range []string{"OPENAI_API_KEY", "WRITER_TOKEN", "DOCS_TOKEN", "FILES_TOKEN"} {
 		t.Setenv(name, "secret")
 	}
-	blocks := strings.Split(string(text), "```yaml\n")[1:]
-	if len(blocks) < 3 {
+	blocks := slices.Concat(strings.Split(string(text), "```yaml\n")[1:], strings.Split(string(patterns), "```yaml\n")[1:])
+	if len(blocks) < 10 {
 		t.Fatalf("there are %d examples", len(blocks))
 	}
 	for _, block := range blocks {
