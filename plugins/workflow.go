@@ -159,7 +159,7 @@ func (n *Node) validate() error {
 	case n.Wait.Event == "" && n.Wait.Within != 0 || n.Wait.Within < 0:
 		return errors.New("a wait has Within above 0 for an event")
 	case n.Wait.Event != "" && (len(does) > 0 || n.Wait.For != 0 || n.Wait.Until != "" || !IsEventName(n.Wait.Event)):
-		return errors.New("a wait for an event is a node of its own: with the name of the event, which has 1 to 100 letters, digits and _ - . :")
+		return errors.New("a wait for an event is a node of its own, and names one of 1 to 100 letters, digits and _ - . or :, beginning with a letter, a digit or _")
 	case n.Timeout < 0:
 		return errors.New("timeout is negative")
 	case n.Retry.Retries < 0 || n.Retry.Initial < 0 || n.Retry.Max < 0:
