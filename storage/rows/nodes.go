@@ -50,7 +50,7 @@ WHERE run_key = ? AND NOT EXISTS (
 UNION ALL
 SELECT run_key, node_id, ` + toldColumns + `
 FROM steps WHERE run_key = ? AND tells_node
-ORDER BY 2, 11 LIMIT ?`
+ORDER BY 2, 12 LIMIT ?`
 
 	// selectNodeStates is selectNodes without outputs.
 	selectNodeStates = `
@@ -61,7 +61,7 @@ UNION ALL
 SELECT run_key, node_id, status, round, CASE status WHEN 'COMPLETED' THEN 1.0 ELSE 0.0 END, NULL, NULL, NULL, error, started_at,
 	completed_at, number
 FROM steps WHERE run_key = ` + runOfProject + ` AND tells_node
-ORDER BY 2, 11 LIMIT ?`
+ORDER BY 2, 12 LIMIT ?`
 )
 
 func nodeCells(n *data.Node) []any {
