@@ -197,7 +197,8 @@ SELECT at, data FROM stats_buckets WHERE project_id = ? AND step = ? AND at >= ?
 	selectCallsOfProject = callColumns + ` WHERE project_id = ? ORDER BY key LIMIT ?`
 
 	selectOpenOfStatus = `
-SELECT ` + rows.HeadColumns + ` FROM runs WHERE project_id = ? AND status = ? ORDER BY created_at, key LIMIT ?`
+SELECT ` + rows.HeadColumns + ` FROM runs
+WHERE project_id = ? AND status = ? AND (status = 'WAITING' AND owner_instance <> '') = ? ORDER BY created_at, key LIMIT ?`
 
 	selectOldestQuestion = `
 SELECT q.created_at FROM interrupts q WHERE q.project_id = ? AND q.status = 'open' ORDER BY q.key LIMIT 1`
@@ -284,20 +285,17 @@ func countWaiting(ctx context.Context, q sqldb.Querier, project string, at func(
 
 // current adds the runs that have not ended, and the instances.
 func current(ctx context.Context, q sqldb.Querier, project string, at func(time.Time) *data.Tally, s *data.Stats) (err error) {
-	for status, of := range map[data.Status]*data.StatusCount{data.Running: &s.Running, data.Queued: &s.Queued, data.Waiting: &s.Waiting} {
-		heads, err := sqldb.All(ctx, q, rows.ScanHead, selectOpenOfStatus, project, string(status), sqldb.MaxCount)
+	for of, status := range map[*data.StatusCount]data.Status{&s.Running: data.Running, &s.Queued: data.Queued, &s.Waiting: data.Waiting, &s.Parked: data.Waiting} {
+		heads, err := sqldb.All(ctx, q, rows.ScanHead, selectOpenOfStatus, project, string(status), of == &s.Parked, sqldb.MaxCount)
 		if err != nil {
 			return err
 		}
+		of.Runs = len(heads)
 		for i := range heads {
-			h, of := &heads[i], of
-			if h.Parked() {
-				of = &s.Parked
-			}
-			if of.Runs++; of.Since.IsZero() || h.QueuedAt.Before(of.Since) {
+			if h := &heads[i]; of.Since.IsZero() || h.QueuedAt.Before(of.Since) {
 				of.Since = h.QueuedAt
 			}
-			data.CountOpen(h, at)
+			data.CountOpen(&heads[i], at)
 		}
 	}
 	s.Waiting.Since, err = sqldb.One(ctx, q, sqldb.Scalar[time.Time], selectOldestQuestion, project)

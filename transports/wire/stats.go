@@ -76,7 +76,7 @@ type StatsNow struct {
 	Running         int        `json:"running"` // Running runs.
 	Queued          int        `json:"queued"`  // Queued runs.
 	Waiting         int        `json:"waiting"` // Runs that wait for an answer.
-	Parked          int        `json:"parked"`  // Runs that are parked until a time.
+	Parked          int        `json:"parked"`  // Runs that are parked: they wait for a time or an event.
 	OldestQueuedAt  *time.Time `json:"oldestQueuedAt"`
 	OldestWaitingAt *time.Time `json:"oldestWaitingAt"` // Time of the oldest open interrupt.
 }
