@@ -41,8 +41,12 @@ func (rt *Runtime) SendEvent(ctx context.Context, c Caller, name string, req Eve
 	case !json.Valid(req.Payload) || !utf8.Valid(req.Payload):
 		return false, refuse(KindInvalid, "invalid_json", "The payload of an event must be JSON")
 	}
+	by := rt.by(c, "event")
+	if by.Request != nil {
+		by.Request.Subject = req.Name
+	}
 	out, err := rt.work.SendEvent(quota.OwnerOf(run.Project, run.User), &decide.SendEvent{
-		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Name: req.Name, Payload: req.Payload, Key: req.Idempotency, By: rt.by(c, "event"),
+		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Name: req.Name, Payload: req.Payload, Key: req.Idempotency, By: by,
 	})
 	return out.Delivered, unavailable(err)
 }

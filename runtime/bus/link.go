@@ -183,7 +183,7 @@ func (l *Link) take(d *datagram) {
 			l.heard = at
 		}
 		if deaf && now.Sub(l.heard) <= hearsFor { // others may have sent something until now
-			for _, kind := range []Kind{Look, Changed, Revoked} {
+			for _, kind := range []Kind{Look, Changed, Revoked, Signal} {
 				l.in[kind] = Keys{All: true}
 			}
 			wake(l.arrived)

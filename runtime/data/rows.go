@@ -438,8 +438,12 @@ type Signal struct {
 	N         int64 // its number among the run's, from 1
 	Name      string
 	Payload   json.RawMessage
+	Bytes     int // of the payload
 	CreatedAt time.Time
 }
+
+// MostSignalBytes limits the bytes of the signals that are kept for a run.
+const MostSignalBytes = 8 << 20
 
 // MostSignals limits the signals that are kept for a run.
 const MostSignals = 100

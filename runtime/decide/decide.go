@@ -209,12 +209,12 @@ func (d *decision) endRun(run *data.RunHead, to data.Status, err *agui.OutputErr
 		}
 	}
 	d.put(data.EndOf(run))
-	d.dropSignals(run)
 }
 
 // cancelUnstarted cancels a run whose generation has not begun. It writes no event and hides the messages queued for the run.
 func (d *decision) cancelUnstarted(run *data.RunHead) {
 	d.endRun(run, data.Cancelled, nil)
+	d.dropSignals(run)
 	d.putHead(run)
 	d.put(&data.Hide{ThreadKey: d.v.Thread.Key, RunKey: run.Key, Queued: true})
 	delete(d.v.Inbox, run.Key)

@@ -20,7 +20,7 @@ type SendEvent struct {
 
 var (
 	errRunEnded    = data.Refuse(data.KindConflict, "run_ended", "The run has ended")
-	errSignalsFull = &data.Error{Kind: data.KindOverloaded, Code: "inbox_full", Detail: "A run may have 100 events that it has not received", RetryAfter: time.Second}
+	errSignalsFull = &data.Error{Kind: data.KindOverloaded, Code: "inbox_full", Detail: "A run may have 100 events, and 8 MiB of them, that it has not received", RetryAfter: time.Second}
 )
 
 // Ask returns the rows that the decision needs to see.
@@ -37,16 +37,21 @@ func (c *SendEvent) decide(d *decision) error {
 		return err
 	}
 	run, err := d.run(c.Run)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	size := len(c.Payload)
+	for _, s := range d.v.Signals[run.Key] {
+		size += s.Bytes
+	}
+	switch {
 	case run.Status.Final():
 		return errRunEnded
-	case len(d.v.Signals[run.Key]) >= data.MostSignals:
+	case len(d.v.Signals[run.Key]) >= data.MostSignals || size > data.MostSignalBytes:
 		return errSignalsFull
 	}
 	run.Signals++
-	s := data.Signal{RunKey: run.Key, N: run.Signals, Name: c.Name, Payload: c.Payload, CreatedAt: d.v.Now}
+	s := data.Signal{RunKey: run.Key, N: run.Signals, Name: c.Name, Payload: c.Payload, Bytes: len(c.Payload), CreatedAt: d.v.Now}
 	d.put(&s)
 	if d.v.Signals == nil {
 		d.v.Signals = make(map[int64][]data.Signal)

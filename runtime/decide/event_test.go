@@ -101,4 +101,18 @@ func TestSendEvent_IsLimited(t *testing.T) {
 	if out := event(); !errors.Is(out.Refused, errRunEnded) {
 		t.Errorf("one for an ended run is %v", out.Refused)
 	}
+	v = parkable()
+	large := &SendEvent{Thread: 1, Run: 2, Name: "a", Payload: make([]byte, data.MostSignalBytes/2)}
+	if first, second, third := Decide(v, large), Decide(v, large), event(); first.Refused != nil || second.Refused != nil || third.Refused != nil {
+		t.Errorf("as many bytes as may be are %v, %v, %v", first.Refused, second.Refused, third.Refused)
+	}
+	large.Payload = large.Payload[:1]
+	if out := Decide(v, large); !errors.Is(out.Refused, errSignalsFull) {
+		t.Errorf("a byte too many is %v", out.Refused)
+	}
+	v.Inbox = map[int64]data.Inbox{2: {Messages: 1}}
+	Decide(v, &Finish{Thread: 1, Run: 2, Owner: "x", To: data.Completed, Span: data.Span{N: 1, Last: 8}})
+	if v.Runs[0].Status != data.Queued || len(v.Signals[2]) != 3 {
+		t.Errorf("a restarted run is %s with %d signals", v.Runs[0].Status, len(v.Signals[2]))
+	}
 }

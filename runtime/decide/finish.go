@@ -63,6 +63,9 @@ func (c *Finish) decide(d *decision) error {
 	} else if c.To.Final() && d.v.Inbox[run.Key].Messages > 0 {
 		d.restartRun(run)
 	}
+	if run.Status.Final() { // a restarted run keeps its events
+		d.dropSignals(run)
+	}
 	d.putHead(run)
 	if span := c.Span; c.Basis != nil {
 		d.put(&span)

@@ -22,7 +22,7 @@ SELECT run_key, n, name, created_at, payload FROM signals WHERE run_key = ? AND 
 
 	// selectSignals reads no payloads, because they can be large.
 	selectSignals = `
-SELECT run_key, n, name, created_at FROM signals WHERE run_key = ANY (?) ORDER BY run_key, n`
+SELECT run_key, n, name, created_at, octet_length(payload) FROM signals WHERE run_key = ANY (?) ORDER BY run_key, n`
 )
 
 func signalCells(s *data.Signal) []any {
@@ -32,12 +32,14 @@ func signalCells(s *data.Signal) []any {
 func takenCells(t *data.TakenSignals) []any { return []any{t.RunKey, t.From, t.To} }
 
 func scanSignal(rows *sql.Rows) (s data.Signal, err error) {
-	return sqldb.Scan(rows, &s, &s.RunKey, &s.N, &s.Name, sqldb.Into(&s.CreatedAt))
+	return sqldb.Scan(rows, &s, &s.RunKey, &s.N, &s.Name, sqldb.Into(&s.CreatedAt), &s.Bytes)
 }
 
 // Signal returns the run's first signal of a name with a number above after.
 func (r *Queue) Signal(ctx context.Context, runKey int64, name string, after int64) (data.Signal, error) {
 	return sqldb.One(ctx, r.q, func(rows *sql.Rows) (s data.Signal, err error) {
-		return sqldb.Scan(rows, &s, &s.RunKey, &s.N, &s.Name, sqldb.Into(&s.CreatedAt), sqldb.Into(&s.Payload))
+		err = rows.Scan(&s.RunKey, &s.N, &s.Name, sqldb.Into(&s.CreatedAt), sqldb.Into(&s.Payload))
+		s.Bytes = len(s.Payload)
+		return s, err
 	}, selectSignal, runKey, name, after)
 }

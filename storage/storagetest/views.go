@@ -126,7 +126,7 @@ func testSignals(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
 	run, other := f.newRun(t, thread, "run", data.Running), f.newRun(t, thread, "other", data.Queued)
 	signal := func(run *data.Run, n int64, name string) *data.Signal {
-		return &data.Signal{RunKey: run.Key, N: n, Name: name, Payload: object(name), CreatedAt: at(int(n))}
+		return &data.Signal{RunKey: run.Key, N: n, Name: name, Payload: object(name), Bytes: len(object(name)), CreatedAt: at(int(n))}
 	}
 	all := []*data.Signal{signal(run, 1, "a"), signal(run, 2, "b"), signal(run, 3, "a"), signal(run, 4, "a"), signal(other, 1, "a")}
 	for _, s := range all {

@@ -130,9 +130,9 @@ func (d *describer) runs() {
 	d.add("POST "+run+"/events/{name}", operation{
 		ID: "sendEvent", Summary: "Send an event to a run",
 		Description: "A run that waits for an event of this name goes on. Otherwise the event is kept until a worker of the run waits for it, or the " +
-			"run ends. A run receives each event once, those of a name in order. The body is any JSON value up to 1 MiB, `null` if it is empty.",
+			"run ends. A run receives each event once, those of a name in order. The body is any JSON value up to 1 MiB, `null` if it is empty. `delivered: false` is no failure.",
 		Parameters: []parameter{userParam, keyHeader},
-		Body:       accept(anything("The payload."), "payload"),
+		Body:       optional(accept(anything("The payload."), "payload")),
 		Answers: answers{
 			"202": reply("The event was accepted.", ref("Delivered"), "delivered"),
 			"400": refuse("The name is invalid, or the body is not valid JSON.", "invalid_event_name",
@@ -142,7 +142,7 @@ func (d *describer) runs() {
 				"idempotency_mismatch", "This Idempotency-Key was used with another body"),
 			"413": refuse("The body or the payload is too large.", "body_too_large", "The request's body is too large",
 				"payload_too_large", "The payload of an event may hold 1048576 bytes"),
-			"429": refuse("The run has 100 events that it has not received.", "inbox_full", "A run may have 100 events that it has not received"),
+			"429": refuse("The run has too many events that it has not received.", "inbox_full", "A run may have 100 events, and 8 MiB of them, that it has not received"),
 		},
 	})
 	d.add("POST "+run+"/rerun", operation{
