@@ -134,6 +134,7 @@ type TakeOver struct {
 	From, Instance string
 	Queued         *data.Name // the thread's project and user, if the run is QUEUED
 	Caps           data.Caps
+	Appended       int   // the messages that a QUEUED run has for its Next
 	Last           int64 // of the log, on which the events were prepared
 	Attempt        int
 	Rows           data.Rows
@@ -157,6 +158,9 @@ func (c *TakeOver) decide(d *decision) error {
 	if run.Status != data.Running {
 		if n := next(d.v, openRuns(d.v)); n.Do != data.ToClaim || n.Run.Key != c.Run || c.Queued == nil {
 			return ErrNotClaimed
+		}
+		if d.v.Inbox[run.Key].Messages != c.Appended {
+			return ErrStale
 		}
 		if err := hasRoom(d.v, c.Caps, c.Queued.Project, c.Queued.User); err != nil {
 			return err

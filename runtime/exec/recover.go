@@ -46,7 +46,7 @@ func TakeOver(ctx context.Context, cfg *Config, run *data.Run, reserved *queue.R
 		Rows: it.Rows, Events: it.Events,
 	}
 	if run.Status == data.Queued {
-		c.Queued, c.Caps = &data.Name{Project: run.Project, User: run.User}, cfg.Caps
+		c.Queued, c.Caps, c.Appended = &data.Name{Project: run.Project, User: run.User}, cfg.Caps, int(l.Inbox.Load())
 	}
 	err = cfg.Engine.Decide(&commit.Item{Owner: l.out.owner(), Records: it.Records, Command: c, Then: l.begins})
 	if err == nil {
