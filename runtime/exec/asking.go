@@ -160,7 +160,7 @@ func (s *step) approveAgent(query string) error {
 		message, err := s.message()
 		return agui.Interrupt{
 			Reason: "confirmation", Message: cmp.Or(message, fmt.Sprintf("Run %s?", s.w.Agent)),
-			Metadata: data.MustJSON(map[string]any{"nodeId": s.em.node, "agent": s.w.Agent, "query": query}),
+			Metadata: data.MustJSON(map[string]any{"nodeId": s.em.node, "agent": s.w.Agent, "query": data.Shown(query)}),
 		}, err
 	})
 	if err != nil {

@@ -93,7 +93,10 @@ func (l *Live) execute() {
 			l.calls.Running.Go(func() {
 				r := x.execute()
 				r.node = x.n.ID
-				results <- r
+				select { // its node may have begun another execution meanwhile
+				case results <- r:
+				case <-l.ctx.Done():
+				}
 			})
 		}
 		lingers := l.calls.Linger()

@@ -36,7 +36,7 @@ func (x *execution) execute() nodeResult {
 	if x.n.Whole() {
 		var err error
 		if x.items, err = x.unfold(); err != nil {
-			return nodeResult{failed: x.l.explain(x.n.ID, err)}
+			return x.unbegun(err)
 		}
 		if x.items == "" {
 			return nodeResult{}
@@ -44,7 +44,11 @@ func (x *execution) execute() nodeResult {
 	}
 	pause, longest := orDefault(x.n.Retry.Initial, 500*time.Millisecond), orDefault(x.n.Retry.Max, 30*time.Second)
 	for {
-		if err := x.begin(); err != nil {
+		err := x.begin()
+		switch {
+		case errors.Is(err, errNodeOver):
+			return nodeResult{}
+		case err != nil:
 			return x.unbegun(err)
 		}
 		r := x.attempt()
@@ -76,12 +80,18 @@ func (x *execution) unbegun(err error) nodeResult {
 	return r
 }
 
+// errNodeOver means that a map has ended before its item.
+var errNodeOver = errors.New("the node has ended")
+
 // begin opens the node's next execution, or continues the one that a crash or a question left open.
 func (x *execution) begin() error {
 	x.l.out.mu.Lock()
 	defer x.l.out.mu.Unlock()
 	if x.l.out.span.Gate() != nil {
 		return x.l.out.span.Gate()
+	}
+	if x.l.out.nodes.Over(x.n) {
+		return errNodeOver
 	}
 	x.in.Interruptions = x.l.out.interruptions
 	if x.st = x.l.out.nodes.Open(x.n); x.st != nil {
@@ -344,7 +354,7 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 		return r
 	}
 	x.l.cfg.Commits.Add(it)
-	if x.n.Tolerates() && !x.again(r) {
+	if r.failed != nil && x.n.Tolerates(r.failed) && !x.again(r) {
 		r.failed = nil
 	}
 	return r

@@ -236,12 +236,6 @@ func (o *opening) asked(ctx context.Context) ([]data.Interrupt, error) {
 	return asked, err
 }
 
-// due reports whether a wait of a step has ended, so far as its end has queued the run.
-func (o *opening) due(step int) bool {
-	w := o.row.Waits
-	return w != nil && o.l.out.journal.Due(step, w.By, w.Due)
-}
-
 // answered opens the span of an answer: waiting steps continue, and a client's answers for its own tools become results.
 func (o *opening) answered(all []data.Interrupt) error {
 	var owed []string
@@ -254,7 +248,7 @@ func (o *opening) answered(all []data.Interrupt) error {
 		}
 	}
 	o.l.out.span.Ver.Owe(owed...)
-	for _, st := range o.l.out.nodes.Resume(all, o.due) {
+	for _, st := range o.l.out.nodes.Resume(all, o.l.out.journal.Rests) {
 		o.it.Rows = append(o.it.Rows, o.l.out.nodes.Rows(st)...)
 		if err := o.l.out.span.Stage(o.it, agui.StepStarted{Base: agui.Base{Agent: o.l.out.nodes.Graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
 			return err

@@ -31,6 +31,8 @@ func (o *opening) resumeStep(r *Resumed) error {
 	if err != nil {
 		return err
 	}
+	l.out.nodes.Recount(st, r.Step.Round, r.Step.Execution)
+	o.it.Rows = append(o.it.Rows, l.out.nodes.Rows(st)...)
 	outputs := make(map[string]*agui.ToolOutput)
 	for i := range r.Records {
 		m := r.Records[i]

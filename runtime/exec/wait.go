@@ -99,8 +99,11 @@ func (s *step) receive(ctx context.Context, m *data.Memo, name string, got *plug
 			w.mu.Unlock()
 			continue
 		}
-		got.Payload = sig.Payload
-		m.Done, m.Output = true, data.MustJSON(got)
+		m.Done, m.Output = true, data.MustJSON(plugins.Received{Payload: sig.Payload})
+		if err := json.Unmarshal(m.Output, got); err != nil { // as a replay reads it
+			w.mu.Unlock()
+			return false, err
+		}
 		return true, wait(func(done func(error)) error {
 			defer w.mu.Unlock()
 			err := w.queue(&s.em, []data.Row{new(*m), &data.TakenSignals{RunKey: w.run.Key, From: sig.N, To: sig.N}}, done)
@@ -282,7 +285,8 @@ func (l *Live) park(waits *data.Waits) error {
 
 // wakes has the nodes that have waited go on, in the item of a takeover. w.mu is held.
 func (w *writer) wakes(it *commit.Item) error {
-	for _, st := range w.nodes.Rouse(w.journal.Asks) {
+	asks := func(step int) bool { return w.journal.Asks(step) && !w.journal.Rests(step) }
+	for _, st := range w.nodes.Rouse(asks) {
 		it.Rows = append(it.Rows, w.nodes.Rows(st)...)
 	}
 	if w.run.Status != data.Queued || w.run.Waits == nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/batonrun/baton/plugins"
@@ -57,9 +58,9 @@ func (n *Node) AtOnce() int {
 	return cmp.Or(n.Map.Max, plugins.DefaultMax)
 }
 
-// Tolerates reports whether the node goes on after its item has failed.
-func (n *Node) Tolerates() bool {
-	return n.Item != nil && (n.Map.OnError == plugins.CollectErrors || n.Map.OnError == plugins.SkipErrors)
+// Tolerates reports whether the node goes on after its item has failed with an error.
+func (n *Node) Tolerates(e *agui.OutputError) bool {
+	return n.Item != nil && !slices.Contains(ofRun, e.Code) && (n.Map.OnError == plugins.CollectErrors || n.Map.OnError == plugins.SkipErrors)
 }
 
 // Over compiles the list of a map, and returns the names available to the key and the input of an item.
@@ -110,10 +111,12 @@ func (n *Node) Items(ctx context.Context, env func() map[string]any) ([]Item, er
 		seen[it.Key] = true
 		if it.Input, err = n.inputOf(ctx, value, scope); err != nil {
 			shown, ok := errors.AsType[*plugins.Error](err)
-			if !ok || !n.Of(it).Tolerates() {
+			if !ok {
 				return nil, err
 			}
-			it.Error = &agui.OutputError{Code: shown.Code, Message: shown.Message}
+			if it.Error = (&agui.OutputError{Code: shown.Code, Message: shown.Message}); !n.Of(it).Tolerates(it.Error) {
+				return nil, err
+			}
 		}
 		if size += len(it.Input); size > MaxBytes {
 			return nil, n.badMap("map_too_large", "the inputs of its items have more than %d bytes", MaxBytes)

@@ -152,7 +152,7 @@ func (p *player) playItems(ctx context.Context, n *Node, row *data.Node) error {
 			continue
 		}
 		if ended[i].Output, err = p.retry(item, item.Item.Input); err != nil {
-			if ended[i].Error = outputError(err); ended[i].Error == nil || !item.Tolerates() {
+			if ended[i].Error = outputError(err); ended[i].Error == nil || !item.Tolerates(ended[i].Error) {
 				return err
 			}
 		}

@@ -157,15 +157,11 @@ func (j *Journal) Asks(step int) bool {
 	return false
 }
 
-// Due reports whether a wait of a step is over: for the event of that name or, without one, until a time.
-func (j *Journal) Due(step int, event string, now time.Time) bool {
+// Rests reports whether a step waits for a time or an event.
+func (j *Journal) Rests(step int) bool {
 	for at, m := range j.records {
-		kind, name, _ := strings.Cut(lastSegment(at.name), ":")
-		if at.step != step || m.Done || kind != "event" && !strings.HasPrefix(kind, "wait#") {
-			continue
-		}
-		var until time.Time
-		if event != "" && strings.HasPrefix(name, event+"#") || event == "" && json.Unmarshal(m.Output, &until) == nil && !until.After(now) {
+		kind, _, _ := strings.Cut(lastSegment(at.name), ":")
+		if at.step == step && !m.Done && (kind == "event" || strings.HasPrefix(kind, "wait#")) {
 			return true
 		}
 	}

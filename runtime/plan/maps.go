@@ -147,9 +147,9 @@ func (p *Plan) state(id string) data.Status {
 }
 
 // tolerates reports whether the node of a step goes on without it.
-func (p *Plan) tolerates(st *data.Step) bool {
+func (p *Plan) tolerates(st *data.Step, e *agui.OutputError) bool {
 	m := p.maps[st.NodeID]
-	return m != nil && st.Item != nil && m.items[st.Item.Index].Tolerates()
+	return m != nil && st.Item != nil && m.items[st.Item.Index].Tolerates(e)
 }
 
 // endOf returns how the item of a step has ended, nil for a step that has not or of no item.
@@ -174,8 +174,10 @@ func (p *Plan) endItem(st *data.Step, e *graph.Ended) {
 		}
 		node.Map, node.Progress = &counts, counts.Fraction()
 	}
-	node.Status = p.state(node.NodeID)
-	p.conclude(m)
+	if !node.Status.Final() {
+		node.Status = p.state(node.NodeID)
+		p.conclude(m)
+	}
 }
 
 // conclude ends the node of a map once its items have all ended, or have too large outputs.

@@ -233,6 +233,11 @@ func (p *Plan) Begin(n *graph.Node, run *data.Run, query string) *data.Step {
 	return st
 }
 
+// Recount gives a step of a rerun the round and the execution that it had.
+func (p *Plan) Recount(st *data.Step, round, execution int) {
+	st.Round, st.Execution, p.nodes[st.NodeID].Round = round, execution, round
+}
+
 // Enter makes a step the latest of its node.
 func (p *Plan) Enter(st *data.Step) { p.steps[st.Name] = st }
 
@@ -259,8 +264,18 @@ func (p *Plan) Rows(st *data.Step) []data.Row {
 // Wait lets a step and its node wait for an answer.
 func (p *Plan) Wait(st *data.Step) {
 	st.Status = data.Waiting
-	p.nodes[st.NodeID].Status = p.state(st.NodeID)
+	p.goOn(st.NodeID, p.state(st.NodeID))
 }
+
+// goOn sets the state of a node that has not ended. That of a map may have failed before its other items.
+func (p *Plan) goOn(id string, status data.Status) {
+	if node := p.nodes[id]; !node.Status.Final() {
+		node.Status = status
+	}
+}
+
+// Over reports whether a node has ended, perhaps before an item of its map that is to be executed again.
+func (p *Plan) Over(n *graph.Node) bool { return n.Item != nil && p.nodes[n.ID].Status.Final() }
 
 // Fail ends a step with an error, and its node unless that is executed again: it continues with its next execution then, also after
 // a crash.
@@ -269,7 +284,7 @@ func (p *Plan) Fail(st *data.Step, e *agui.OutputError, again bool) {
 	st.Status, st.Error, st.CompletedAt = data.Failed, e, &now
 	switch {
 	case again:
-	case p.tolerates(st):
+	case p.tolerates(st, e):
 		p.endItem(st, &graph.Ended{Error: e})
 	default:
 		p.FailNode(st.NodeID, e)
@@ -307,7 +322,10 @@ func (p *Plan) Repeat(st *data.Step) {
 func (p *Plan) Output() json.RawMessage { return p.Graph.Output(p.nodes) }
 
 // Go lets a step and its node go on after a wait.
-func (p *Plan) Go(st *data.Step) { st.Status, p.nodes[st.NodeID].Status = data.Running, data.Running }
+func (p *Plan) Go(st *data.Step) {
+	st.Status = data.Running
+	p.goOn(st.NodeID, data.Running)
+}
 
 // Rouse sets the waiting nodes to running whose steps ask nothing, and returns their steps.
 func (p *Plan) Rouse(asks func(step int) bool) (steps []*data.Step) {
@@ -321,8 +339,8 @@ func (p *Plan) Rouse(asks func(step int) bool) (steps []*data.Step) {
 }
 
 // Resume sets the waiting nodes that have something to do to running, and returns their steps. A node stays as it is while it has open
-// questions and no answer, of its own or to a question of the run, unless a wait of it is due.
-func (p *Plan) Resume(all []data.Interrupt, due func(step int) bool) []*data.Step {
+// questions and no answer, of its own or to a question of the run, unless it also waits for a time or an event: then it does so again.
+func (p *Plan) Resume(all []data.Interrupt, rests func(step int) bool) []*data.Step {
 	open, answered := make(map[int]bool), make(map[int]bool)
 	for i := range all {
 		switch all[i].Status {
@@ -332,7 +350,7 @@ func (p *Plan) Resume(all []data.Interrupt, due func(step int) bool) []*data.Ste
 			answered[all[i].Step] = true
 		}
 	}
-	return p.Rouse(func(step int) bool { return open[step] && !answered[step] && !answered[0] && !due(step) })
+	return p.Rouse(func(step int) bool { return open[step] && !answered[step] && !answered[0] && !rests(step) })
 }
 
 // Limits of the latest progress messages in a node's row.

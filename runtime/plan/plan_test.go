@@ -233,6 +233,37 @@ func dueSteps(t *testing.T, p *plan.Plan) (names []string) {
 	return names
 }
 
+// A failed map stays so when its other items end, wait or go on. A failure of the run is no item's, whatever the map does with those.
+func TestPlan_AFailedMapStaysFailed(t *testing.T) {
+	t.Parallel()
+	for code, onError := range map[string]string{"sick": plugins.FailMap, "crash_loop": plugins.CollectErrors} {
+		n := &graph.Node{Node: plugins.Node{ID: "m", Map: &plugins.Map{OnError: onError}}}
+		run := new(data.Run)
+		items := make([]graph.Item, 4)
+		for i := range items {
+			items[i].Item = data.Item{Index: i, Key: fmt.Sprint(i)}
+		}
+		p := plan.New(&graph.Graph{Nodes: []*graph.Node{n}})
+		p.Reset(run, 0, nil)
+		p.Unfold(n, run, items)
+		var steps []*data.Step
+		for i := range items[:3] {
+			item := n.Of(&items[i])
+			p.Start(item)
+			steps = append(steps, p.Begin(item, run, "in"))
+			p.Enter(steps[i])
+		}
+		p.Fail(steps[0], &agui.OutputError{Code: code}, false)
+		p.Complete(steps[1], "done", []byte(`{"answer":"x"}`))
+		p.Wait(steps[2])
+		p.Go(steps[2])
+		check(t, "after "+code, shown(p.Rows(steps[2])), "node m FAILED "+code+", step 3 of m RUNNING")
+		if _, err := p.Due(); err == nil || !p.Over(n.Of(&items[0])) || !p.Broken() {
+			t.Errorf("after %s the run goes on", code)
+		}
+	}
+}
+
 // A map has so many items at work as it may, the ones that have begun first. One that waits keeps its place.
 func TestPlan_ItemsOfAMap(t *testing.T) {
 	t.Parallel()
