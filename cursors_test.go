@@ -154,7 +154,7 @@ func TestCursor_WorksOnlyWithItsFilters(t *testing.T) {
 
 	values := map[string]string{
 		"status": "COMPLETED", "agent": "echo", "workflowId": "echo", "threadId": "of one", "since": "2024-01-01T00:00:00Z", "until": "2124-01-01T00:00:00Z",
-		"q": "o", "tag": "red", "metadata.name": "o", "order": "oldest", "user": "alice", "archived": "false", "actor": "alice", "action": "start", "run": "one",
+		"q": "o", "tag": "red", "metadata.name": "o", "order": "oldest", "user": "alice", "archived": "false", "actor": "alice", "action": "start", "run": "one", "nodeId": "o",
 		"agentId": "echo", "includeArchived": "true",
 	}
 	_, text := alice.read("GET", "/openapi.json", "")

@@ -115,7 +115,7 @@ func TestMCP_SameToolsInProcessAndAsClient(t *testing.T) {
 			list, err := c.ListTools(t.Context(), nil)
 			must(t, err)
 			raw, err := json.MarshalIndent(list.Tools, "", "  ")
-			if err != nil || len(list.Tools) != 8 {
+			if err != nil || len(list.Tools) != 9 {
 				t.Fatalf("%d tools, %v", len(list.Tools), err)
 			}
 			listed[i] = string(raw)
