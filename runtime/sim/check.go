@@ -496,11 +496,14 @@ func (c *checker) checkSteps(v *view) {
 	}
 }
 
-// checkItems checks the items of a completed map.
+// checkItems checks the items of a completed map, in the last generation that has begun.
 func (c *checker) checkItems(r *runtime.Run, n *runtime.Node, steps []runtime.Step) {
-	done := make(map[string]int)
+	done, begun := make(map[string]int), 0
 	for i := range steps {
-		if st := &steps[i]; st.NodeID == n.NodeID && st.Generation == r.Generation && st.Status == runtime.Completed {
+		begun = max(begun, steps[i].Generation)
+	}
+	for i := range steps {
+		if st := &steps[i]; st.NodeID == n.NodeID && st.Generation == begun && st.Status == runtime.Completed {
 			done[st.Item.Key]++
 		}
 	}
@@ -509,7 +512,7 @@ func (c *checker) checkItems(r *runtime.Run, n *runtime.Node, steps []runtime.St
 	}
 	for key, times := range done {
 		if times > 1 {
-			c.find(RuleItems, "run %s: the item %s has completed %d times in generation %d", short(r.ID), key, times, r.Generation)
+			c.find(RuleItems, "run %s: the item %s has completed %d times in generation %d", short(r.ID), key, times, begun)
 		}
 	}
 }

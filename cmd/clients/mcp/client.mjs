@@ -67,6 +67,7 @@ for (const [door, transport] of Object.entries(doors)) {
         "list_agent_runs",
         "list_agents",
         "resume_agent_run",
+        "send_event",
         "start_agent_run",
       ]);
       for (const { description, inputSchema, outputSchema } of tools) assert.ok(description && inputSchema && outputSchema);
