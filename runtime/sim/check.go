@@ -498,10 +498,7 @@ func (c *checker) checkSteps(v *view) {
 
 // checkItems checks the items of a completed map, in the last generation that has begun.
 func (c *checker) checkItems(r *runtime.Run, n *runtime.Node, steps []runtime.Step) {
-	done, begun := make(map[string]int), 0
-	for i := range steps {
-		begun = max(begun, steps[i].Generation)
-	}
+	done, begun := make(map[string]int), steps[len(steps)-1].Generation
 	for i := range steps {
 		if st := &steps[i]; st.NodeID == n.NodeID && st.Generation == begun && st.Status == runtime.Completed {
 			done[st.Item.Key]++
