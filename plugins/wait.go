@@ -51,7 +51,10 @@ func (r Received) Decode(v any) error {
 
 var eventName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$`)
 
-// IsEventName reports whether an event may have a name: 1 to 100 ASCII letters, digits and _ - . : that begin with a letter, a digit or _.
+// EventNames says which names events can have.
+const EventNames = "The name of an event has 1 to 100 letters, digits and _ - . : and begins with a letter, a digit or _"
+
+// IsEventName reports whether an event can have a name: see EventNames.
 func IsEventName(name string) bool { return eventName.MatchString(name) }
 
 // WaitFor waits for an event of that name from outside: see the server's POST …/agent-runs/{runId}/events/{name}. An event that came before is
@@ -63,7 +66,7 @@ func (r *Run) WaitFor(ctx context.Context, name string, within ...Within) (Recei
 		w.For = max(time.Duration(within[0]), time.Nanosecond)
 	}
 	if !IsEventName(name) {
-		return Received{}, &Error{Code: "bad_event", Message: "The name of an event has 1 to 100 letters, digits and _ - . : and begins with a letter, a digit or _"}
+		return Received{}, &Error{Code: "bad_event", Message: EventNames}
 	}
 	return r.wait(ctx, "event", w)
 }

@@ -158,8 +158,10 @@ func (n *Node) validate() error {
 		return errors.New("must wait for a time above 0, or until one")
 	case n.Wait.Event == "" && n.Wait.Within != 0 || n.Wait.Within < 0:
 		return errors.New("a wait has Within above 0 for an event")
-	case n.Wait.Event != "" && (len(does) > 0 || n.Wait.For != 0 || n.Wait.Until != "" || !IsEventName(n.Wait.Event)):
-		return errors.New("a wait for an event is a node of its own, and names one of 1 to 100 letters, digits and _ - . or :, beginning with a letter, a digit or _")
+	case n.Wait.Event != "" && (len(does) > 0 || n.Wait.For != 0 || n.Wait.Until != ""):
+		return errors.New("a wait for an event is a node of its own")
+	case n.Wait.Event != "" && !IsEventName(n.Wait.Event):
+		return errors.New("its event is misnamed: " + EventNames)
 	case n.Timeout < 0:
 		return errors.New("timeout is negative")
 	case n.Retry.Retries < 0 || n.Retry.Initial < 0 || n.Retry.Max < 0:

@@ -35,7 +35,7 @@ func (rt *Runtime) SendEvent(ctx context.Context, c Caller, name string, req Eve
 	}
 	switch {
 	case !plugins.IsEventName(req.Name):
-		return false, refuse(KindInvalid, "invalid_event_name", "The name of an event has 1 to 100 letters, digits and _ - . : and begins with a letter, a digit or _")
+		return false, refuse(KindInvalid, "invalid_event_name", plugins.EventNames)
 	case len(req.Payload) > MaxPayload:
 		return false, refuse(KindTooLarge, "payload_too_large", "The payload of an event may hold %d bytes", MaxPayload)
 	case !json.Valid(req.Payload) || !utf8.Valid(req.Payload):

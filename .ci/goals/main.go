@@ -36,7 +36,7 @@ var kits = []string{
 
 // limits are the highest values that the measures may have. A type or a package that is missing here has the default for its kind.
 var limits = map[string]int{
-	"product lines": 111_160, "engine lines": 49_577, "kit lines": 26_443, "test lines": 91_172, "settings": 60, "functions over 80 lines": 14,
+	"product lines": 111_159, "engine lines": 49_571, "kit lines": 26_443, "test lines": 91_172, "settings": 60, "functions over 80 lines": 14,
 	"direct dependencies": 39, "KiB of the stripped program": 45_000, "comment lines in ten thousand with what, who, nobody …": 402,
 
 	"methods of plugins.Run": 73,

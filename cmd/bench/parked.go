@@ -16,14 +16,14 @@ import (
 
 // parkedOptions are the options of bench parked.
 type parkedOptions struct {
-	runs  int // that stay parked
-	due   int // that wake beside them
-	every time.Duration
+	runs int // that stay parked
+	due  int // that wake beside them
 }
 
-func defaultParked() *parkedOptions {
-	return &parkedOptions{runs: 100_000, due: 1000, every: 10 * time.Millisecond}
-}
+// dueEach is the time between two runs that wake.
+const dueEach = 10 * time.Millisecond
+
+func defaultParked() *parkedOptions { return &parkedOptions{runs: 100_000, due: 1000} }
 
 func parkedCommand(o *options) *cobra.Command {
 	po := defaultParked()
@@ -35,7 +35,6 @@ func parkedCommand(o *options) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&po.runs, "runs", po.runs, "runs that stay parked")
 	cmd.Flags().IntVar(&po.due, "due", po.due, "runs that wake beside them")
-	cmd.Flags().DurationVar(&po.every, "every", po.every, "time between two runs that are due")
 	return cmd
 }
 
@@ -49,7 +48,7 @@ func (o *parkedOptions) bench(ctx context.Context, all *options) (_ []report, er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	database := cmp.Or(all.database, "sqlite:"+filepath.Join(dir, "baton.db"))
-	r := report{name: fmt.Sprintf("%d parked runs, and %d that wake beside them, one in %v", o.runs, o.due, o.every)}
+	r := report{name: fmt.Sprintf("%d parked runs, and %d that wake beside them, one in %v", o.runs, o.due, dueEach)}
 	for _, measure := range []func(context.Context, *target, *report) error{o.park, o.wake} {
 		began := time.Now()
 		t, stop, err := startServer(ctx, nil, "--database", database)
@@ -82,7 +81,7 @@ func (o *parkedOptions) park(ctx context.Context, t *target, r *report) error {
 func (o *parkedOptions) wake(ctx context.Context, t *target, r *report) error {
 	r.add("server memory beside them", "MiB", float64(rss(t.pid))/(1<<20))
 	first := time.Now().Add(10*time.Second + time.Duration(o.due)*time.Millisecond).Truncate(time.Millisecond)
-	due := func(i int) time.Time { return first.Add(time.Duration(i) * o.every) }
+	due := func(i int) time.Time { return first.Add(time.Duration(i) * dueEach) }
 	runs, err := o.starts(ctx, t, o.due, due)
 	if err != nil {
 		return err
@@ -119,16 +118,13 @@ func (o *parkedOptions) starts(ctx context.Context, t *target, n int, until func
 				return err
 			}
 			defer func() { _ = c.Close() }()
-			for i := k; i < n; i += clients {
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
+			for i := k; i < n && ctx.Err() == nil; i += clients {
 				at := until(i).UTC().Format(time.RFC3339Nano)
 				if runs[i], err = start(c, newThread(), fmt.Sprintf(`{"do": [{"say": "begun"}, {"waitUntil": %q}, {"say": "woken"}]}`, at)); err != nil {
 					return fmt.Errorf("run %d: %w", i, err)
 				}
 			}
-			return nil
+			return ctx.Err()
 		})
 	}
 	return runs, work.Wait()

@@ -64,7 +64,7 @@ func (c *checker) wait(at string, n *Node) {
 	c.oneOf(at, map[string]bool{"event": w.Event != "", "for": w.For > 0, "until": w.Until != ""})
 	switch {
 	case w.Event != "" && !plugins.IsEventName(w.Event):
-		c.r.errorf(at+".event", "the name of an event has 1 to 100 letters, digits and _ - . : and begins with a letter, a digit or _")
+		c.r.errorf(at+".event", "%s", plugins.EventNames)
 	case w.Event != "" && (n.Agent != "" || n.Tool != "" || n.Ask != nil):
 		c.r.errorf(at+".event", "a node that waits for an event has nothing else to do: make it one that others need")
 	case w.Event == "" && w.Within != 0:

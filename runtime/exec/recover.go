@@ -49,12 +49,11 @@ func TakeOver(ctx context.Context, cfg *Config, run *data.Run, reserved *queue.R
 		c.Queued, c.Caps, c.Appended = &data.Name{Project: run.Project, User: run.User}, cfg.Caps, int(l.Inbox.Load())
 	}
 	err = cfg.Engine.Decide(&commit.Item{Owner: l.out.owner(), Records: it.Records, Command: c, Then: l.begins})
-	if err == nil {
+	if err == nil && c.Queued == nil { // a woken run starts, as its decision has logged
 		l.log().Info("run is taken over", "agent", run.WorkflowID, "from", run.Owner, "attempt", run.Attempt)
-		return true, nil
 	}
-	if commit.Unwritten(err) {
-		return false, err
+	if err == nil || commit.Unwritten(err) {
+		return err == nil, err
 	}
 	return false, fail(ctx, cfg, run, fromLog, unstored, err, nil)
 }

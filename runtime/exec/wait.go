@@ -147,7 +147,7 @@ func idle(ctx, step context.Context, d time.Duration) error {
 type nap struct {
 	first  data.Wait // that ends first
 	events []string  // the names of the events for which it waits
-	seen   int64     // the signals of the run before it has looked for the first of them
+	seen   int64     // the signals of the run before it has looked for any of them
 }
 
 // nap notes a wait of the worker, and returns plugins.ErrWaiting.
@@ -157,15 +157,12 @@ func (em *emitter) nap(event string, until time.Time, seen int64) error {
 	defer w.mu.Unlock()
 	n := w.naps[em.w.Step]
 	if n == nil {
-		n = new(nap)
+		n = &nap{seen: seen}
 		w.naps[em.w.Step] = n
 	}
 	wait := data.Wait{Kind: data.WaitTime, Until: until}
 	if event != "" {
 		wait.Kind, wait.Name = data.WaitEvent, event
-		if len(n.events) == 0 {
-			n.seen = seen
-		}
 		if !slices.Contains(n.events, event) {
 			n.events = append(n.events, event)
 		}
@@ -279,6 +276,7 @@ func (l *Live) park(waits *data.Waits) error {
 		return err
 	}
 	l.out.shut(plugins.ErrStopping)
+	l.log().Info("run is parked", "until", waits.Due)
 	l.out.mark, l.out.parked, l.out.waits = data.ReleasedBy(l.cfg.Instance, l.cfg.Counts.Marks.Add(1), 0), it, waits
 	return nil
 }

@@ -18,11 +18,10 @@ import (
 
 // Stats holds an engine's current activity, and its counts since it began.
 type Stats struct {
-	Queued, Running, Waiting, Parked int // runs; a parked one is not Waiting
-
-	OldestQueued time.Duration // how long the first run that may begin has been queued, on all servers
-	Lingering    int           // workers and tools that were abandoned and have not returned
-	Asked, Said  int64         // bytes in memory of the inputs and of the messages of running runs, small ones not counted
+	Queued, Running, Waiting, Parked int           // runs; a parked one is not Waiting
+	OldestQueued                     time.Duration // how long the first run that may begin has been queued, on all servers
+	Lingering                        int           // workers and tools that were abandoned and have not returned
+	Asked, Said                      int64         // bytes in memory of the inputs and of the messages of running runs, small ones not counted
 
 	AbandonedAgents, AbandonedTools int64 // workers and tools that were abandoned so far
 	Fenced                          int64 // commits refused because another instance has the database
@@ -97,8 +96,6 @@ func (en *Engine) logOutcome(it *commit.Item) {
 				measure(max(waited, 0))
 			}
 			say("run starts", slog.Int("generation", run.Generation), slog.String("queued", waited.Round(time.Millisecond).String()))
-		case m.To == data.Waiting && run.Waits != nil && run.Released(): // it may be queued again
-			say("run is parked", slog.Time("until", run.Waits.Due))
 		case m.To == data.Waiting:
 			say("run waits for an answer")
 		case m.To.Final():
